@@ -12,6 +12,7 @@
 // Coordinator and servers run on threads of their own. A client may be used by several threads.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -24,6 +25,7 @@
 #include "trireme/ps_metrics.h"
 #include "trireme/ps_table.h"
 #include "trireme/ps_update.h"
+#include "trireme/tls_files.h"
 #include "trireme/units.h"
 
 namespace trireme::ps {
@@ -52,14 +54,16 @@ struct ParameterCoordinatorOptions {
   Encrypt encrypt = Encrypt::No;
   Seconds lease = kDefaultLease;
   std::uint32_t shards = 64;
-  std::size_t replicas = 2;
+  std::size_t replicas = 2;     ///< of each shard, on different servers
   std::size_t min_servers = 1;  ///< that must have joined before shards are assigned
   std::shared_ptr<const UpdateRegistry>
       updates{};             ///< that tables may have; nothing: the built-in ones
   std::string state_file{};  ///< keeps its state over a restart; empty: nowhere
-  /// "etcd://10.0.0.1:2379,10.0.0.2:2379/NAME": keeps its state in etcd. Of all coordinators with the same members and name
-  /// one is active at a time; the others stand by and take over when it fails. Empty: this is the only coordinator.
+  /// "etcd://10.0.0.1:2379,10.0.0.2:2379/NAME", or "etcd+tls://…": keeps its state in etcd. Of all coordinators with the
+  /// same members and name one is active at a time; the others stand by and take over when it fails. Empty: this is the
+  /// only coordinator.
   std::string membership{};
+  TlsFiles etcd_tls{};  ///< for etcd+tls://
   SnapshotOptions snapshots{};
   std::function<void(const std::string&)> on_refused{};  ///< called with the peer and the reason
   std::function<void(const std::string&)> on_stopped{};  ///< called if it cannot continue
@@ -87,17 +91,27 @@ class ParameterCoordinator {
 
 struct ParameterServerOptions {
   std::uint64_t number = 0;  ///< different for each server; a restarted one keeps its own
-  std::string listen = "127.0.0.1:0";
-  std::string coordinator{};  ///< its address, or its `membership`
+  /// Threads. Each has shards and a listener of its own, and handles all requests for its shards. Replicas of a shard are on
+  /// different servers, whatever the number of reactors.
+  std::size_t reactors = 1;
+  std::string listen = "127.0.0.1:0";  ///< of reactor 0; with a port, reactor i listens at port + i
+  std::string coordinator{};           ///< its address, or its `membership`
+  TlsFiles etcd_tls{};                 ///< for etcd+tls://
   std::string secret{};
   Encrypt encrypt = Encrypt::No;
   Seconds lease = kDefaultLease;
   bool shares_memory = true;  ///< with workers and servers on this host, unless encrypted
   std::shared_ptr<const UpdateRegistry> updates{};  ///< nothing: the built-in ones
   SnapshotOptions snapshots{};
+  // On threads of the server, one call at a time.
   std::function<void(const std::string&)> on_refused{};
+  /// A reactor cannot continue; the others do.
   std::function<void(const std::string&)> on_stopped{};
 };
+/// What is wrong, in words; empty if nothing.
+[[nodiscard]] std::vector<std::string> problems(const ParameterServerOptions& options);
+/// "3", or "auto": one for each core that this process may use. Throws Error(Usage).
+[[nodiscard]] std::size_t parse_reactors(const std::string& text);
 
 /// Holds replicas of shards.
 class ParameterServer {
@@ -108,7 +122,10 @@ class ParameterServer {
   ParameterServer(const ParameterServer&) = delete;
   ParameterServer& operator=(const ParameterServer&) = delete;
 
-  [[nodiscard]] std::string address() const;
+  /// By reactor: "127.0.0.1:4000".
+  [[nodiscard]] const std::vector<std::string>& addresses() const;
+  /// Of reactor 0.
+  [[nodiscard]] const std::string& address() const { return addresses().front(); }
 
  private:
   class Impl;
@@ -146,6 +163,7 @@ struct TableHandle {
 
 struct ParameterClientOptions {
   std::string coordinator{};  ///< its address, or its `membership`
+  TlsFiles etcd_tls{};        ///< for etcd+tls://
   std::string secret{};
   Encrypt encrypt = Encrypt::No;
   Seconds lease = kDefaultLease;
@@ -153,14 +171,26 @@ struct ParameterClientOptions {
   bool shares_memory = true;  ///< with servers on this host, unless encrypted
 };
 
+/// A server's reactor.
+struct ServerReactor {
+  std::uint64_t server = 0;  ///< its number
+  std::uint64_t reactor = 0;
+  friend auto operator<=>(const ServerReactor&, const ServerReactor&) = default;
+};
+/// "2", or "2.1" for reactor 1 of server 2.
+[[nodiscard]] std::string to_text(const ServerReactor& place);
+/// "2.1 > 0".
+[[nodiscard]] std::string to_text(std::span<const ServerReactor> chain);
+
 struct ShardPlace {
   std::uint64_t epoch = 0;
-  std::vector<std::uint64_t> chain{};  ///< numbers of servers, head first
-  std::vector<std::uint64_t> learners{};
+  std::vector<ServerReactor> chain{};  ///< head first
+  std::vector<ServerReactor> learners{};
 };
 struct ClusterStatus {
-  bool is_healthy = false;             ///< every shard has all its replicas
-  std::vector<std::string> servers{};  ///< "server 0 at 127.0.0.1:4000"
+  bool is_healthy = false;  ///< every shard has all its replicas
+  /// "server 0 at 127.0.0.1:4000"; "server 0.1 at …" for reactor 1.
+  std::vector<std::string> servers{};
   std::vector<std::string> tables{};
   std::vector<ShardPlace> shards{};
 };
@@ -189,6 +219,8 @@ class [[nodiscard]] PendingOperation {
   /// Throws Error(Peer) at the deadline, with the table, the shard and its servers. A push continues in the background:
   /// it will be applied exactly once, or never if this process ends before.
   void wait();
+  /// From the call until the last server's answer arrived. Requires that wait() has returned.
+  [[nodiscard]] Seconds took() const;
 
  private:
   friend class ParameterClient;
@@ -238,14 +270,14 @@ class ParameterClient {
   [[nodiscard]] ClockCount slowest_clock(TableHandle table) const;
 
   /// Asks the coordinator to put a shard on these servers, head first, as soon as it can; an empty list returns it to the
-  /// consistent-hash ring. Does not wait; status() shows where the shard is.
+  /// consistent-hash ring, which also chooses the reactors. Does not wait; status() shows where the shard is.
   void move_shard(std::size_t shard, std::span<const std::uint64_t> servers);
 
   /// As of the coordinator's last message; waits for a fresh one. Throws Error(Peer) at the deadline.
   [[nodiscard]] ClusterStatus status();
   /// Asks the coordinator and all servers what they have counted; those that do not answer in time are not up.
   [[nodiscard]] std::vector<NodeMetrics> metrics(Seconds patience = {2});
-  /// By the server's number.
+  /// By the server's number, with all its reactors.
   [[nodiscard]] std::map<std::uint64_t, ServerTraffic> traffic() const;
 
  private:

@@ -7,21 +7,25 @@
 #include <string>
 #include <vector>
 
+#include "trireme/tls_files.h"
 #include "trireme/units.h"
 
 namespace trireme::ps {
 
 struct ChaosOptions {
   std::uint64_t seed = 1;
-  std::size_t servers = 4;
+  std::size_t servers = 4;   ///< processes
+  std::size_t reactors = 1;  ///< of each server
   std::size_t workers = 3;
   std::size_t replicas = 3;  ///< so that chains have a head, a middle and a tail
   std::uint32_t shards = 8;
   std::size_t kills = 20;    ///< at least
   std::uint64_t pushes = 0;  ///< at least, acknowledged
   Seconds lease{0.15};
-  /// "etcd://HOST:PORT,…/NAME", of which nothing is stored yet: two coordinators, elected there. Empty: one.
+  /// "etcd://HOST:PORT,…/NAME" or "etcd+tls://…", of which nothing is stored yet: two coordinators, elected there. Empty:
+  /// one.
   std::string membership{};
+  TlsFiles etcd_tls{};    ///< for etcd+tls://
   std::string program{};  ///< the file of the `trireme` program
   std::string folder{};   ///< an empty one
   std::function<void(const std::string&)> on_event{};
@@ -39,10 +43,11 @@ struct ChaosResult {
   std::uint64_t reads = 0;         ///< that the workers checked
   /// Reads that miss the worker's own pushes, or pushes of others that the staleness bound demands.
   std::uint64_t violations = 0;
-  /// The longest push that the kill of a server delayed.
+  /// The longest push or pull that the kill of a server delayed, from the call until the answer arrived; 0 if none took
+  /// 20 ms.
   Seconds failover_p50{};
   Seconds failover_p99{};
-  /// The longest push while a shard moved.
+  /// The same while a shard moved.
   Seconds move_p99{};
   Seconds join_p99{};  ///< until a new worker may push
   Seconds push_p50{};  ///< of all pushes
@@ -58,6 +63,7 @@ inline constexpr const char* kSecretVariable = "TRIREME_PS_SECRET";
 /// One life of a worker, in a process of its own.
 struct ChaosWorkerOptions {
   std::string coordinator{};
+  TlsFiles etcd_tls{};
   std::string secret{};
   Seconds lease{0.15};
   std::string folder{};  ///< of the run

@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "trireme/comm.h"
 #include "trireme/trireme.h"
 
@@ -102,7 +103,7 @@ trireme_status guarded(F f) noexcept {
 }
 
 DType type_of(trireme_dtype dtype) {
-  const auto number = static_cast<std::size_t>(dtype);
+  const std::size_t number = position_of(dtype);
   if (number >= kDTypes.size()) {
     throw Error(ErrorKind::Usage, fmt::format("invalid trireme_dtype {}", number));
   }
@@ -130,6 +131,10 @@ std::size_t bytes_of(std::size_t count, DType dtype) {
     throw Error(ErrorKind::Usage, fmt::format("{} elements are more than memory can have", count));
   }
   return count * width;
+}
+/// `count` for each rank of the group.
+std::size_t of_all_ranks(std::size_t count, const Group& group) {
+  return count * static_cast<std::size_t>(group.size());
 }
 /// NULL is an empty buffer, which the call then refuses unless it ignores it.
 std::span<const std::byte> input_of(const void* data, std::size_t count, DType dtype) {
@@ -338,7 +343,7 @@ trireme_status trireme_scatter(trireme_group* group, const void* input, void* ou
                                trireme_dtype dtype, int root, trireme_pending** pending) {
   return guarded([&] {
     const Group& all = group_of(group);
-    const std::size_t whole = at_root(all, root, count * static_cast<std::size_t>(all.size()));
+    const std::size_t whole = at_root(all, root, of_all_ranks(count, all));
     run(group, make_call(Operation::Scatter, {input, whole, output, count}, dtype, root), pending);
   });
 }
@@ -347,7 +352,7 @@ trireme_status trireme_gather(trireme_group* group, const void* input, void* out
                               trireme_dtype dtype, int root, trireme_pending** pending) {
   return guarded([&] {
     const Group& all = group_of(group);
-    const std::size_t whole = at_root(all, root, count * static_cast<std::size_t>(all.size()));
+    const std::size_t whole = at_root(all, root, of_all_ranks(count, all));
     run(group, make_call(Operation::Gather, {input, count, output, whole}, dtype, root), pending);
   });
 }
@@ -355,7 +360,7 @@ trireme_status trireme_gather(trireme_group* group, const void* input, void* out
 trireme_status trireme_allgather(trireme_group* group, const void* input, void* output,
                                  size_t count, trireme_dtype dtype, trireme_pending** pending) {
   return guarded([&] {
-    const std::size_t whole = count * static_cast<std::size_t>(group_of(group).size());
+    const std::size_t whole = of_all_ranks(count, group_of(group));
     run(group, make_call(Operation::Allgather, {input, count, output, whole}, dtype), pending);
   });
 }
@@ -364,7 +369,7 @@ trireme_status trireme_reduce_scatter(trireme_group* group, const void* input, v
                                       size_t count, trireme_dtype dtype,
                                       trireme_reduction reduction, trireme_pending** pending) {
   return guarded([&] {
-    const std::size_t whole = count * static_cast<std::size_t>(group_of(group).size());
+    const std::size_t whole = of_all_ranks(count, group_of(group));
     run(group,
         make_call(Operation::ReduceScatter, {input, whole, output, count}, dtype, 0, reduction),
         pending);
@@ -374,7 +379,7 @@ trireme_status trireme_reduce_scatter(trireme_group* group, const void* input, v
 trireme_status trireme_alltoall(trireme_group* group, const void* input, void* output, size_t count,
                                 trireme_dtype dtype, trireme_pending** pending) {
   return guarded([&] {
-    const std::size_t whole = count * static_cast<std::size_t>(group_of(group).size());
+    const std::size_t whole = of_all_ranks(count, group_of(group));
     run(group, make_call(Operation::Alltoall, {input, whole, output, whole}, dtype), pending);
   });
 }
@@ -385,7 +390,7 @@ namespace {
 struct Counts {
   Counts(trireme_group* group, const size_t* given)
       : by_rank(counts_of(given, group_of(group))),
-        own(static_cast<std::size_t>(by_rank.at(static_cast<std::size_t>(group->group.rank())))),
+        own(static_cast<std::size_t>(by_rank.at(position_of(group->group.rank())))),
         whole(sum_of(by_rank)) {}
   std::vector<std::int64_t> by_rank;
   std::size_t own;

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "base/text.h"
 #include "comm/transport/transport.h"
 #include "trireme/comm.h"
@@ -127,7 +128,7 @@ Call with_counts(Call call, std::vector<std::int64_t> send, std::vector<std::int
 std::vector<std::int64_t> even_counts(std::int64_t elements, Rank ranks) {
   std::vector<std::int64_t> counts(static_cast<std::size_t>(ranks), elements / ranks);
   for (std::int64_t r = 0; r < elements % ranks; ++r) {
-    ++counts[static_cast<std::size_t>(r)];
+    ++counts[position_of(r)];
   }
   return counts;
 }

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "ps/pool_row.h"
 #include "trireme/message.h"
 #include "trireme/ps_train_update.h"
@@ -51,7 +52,7 @@ void PartPool::open(std::int64_t first, std::int64_t last) {
 std::optional<Ticket> PartPool::take() {
   const std::vector<float> row =
       request(client_, table_, PoolRequest::Take, {options_.worker, 0, 0});
-  const std::size_t at = PoolRow::kTickets + 2 * static_cast<std::size_t>(options_.worker);
+  const std::size_t at = PoolRow::kTickets + 2 * position_of(options_.worker);
   if (row[at] == PoolRow::kNone) {
     return std::nullopt;
   }

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "trireme/message.h"
 #include "trireme/valid.h"
 
@@ -16,7 +17,7 @@ constexpr std::uint32_t kMaxWidth = 1U << 24;
 }  // namespace
 
 std::string_view to_text(Consistency consistency) {
-  return kConsistencies.at(static_cast<std::size_t>(consistency));
+  return kConsistencies.at(position_of(consistency));
 }
 
 Consistency parse_consistency(std::string_view text) {

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "ps/rules.h"
 #include "trireme/message.h"
 #include "trireme/ps_update.h"
@@ -13,7 +14,7 @@
 namespace trireme::ps {
 namespace {
 
-using Operation = TrainHead::Operation;
+using TrainOperation = TrainHead::Operation;
 using Optimizer = TrainUpdate::Optimizer;
 
 // Places in the head of a pushed row.
@@ -49,7 +50,7 @@ std::int64_t number_of(float number) {
 }
 
 TrainHead read_head(std::span<const float> row) {
-  return {.operation = static_cast<Operation>(number_of(row[kOperation])),
+  return {.operation = static_cast<TrainOperation>(number_of(row[kOperation])),
           .worker = static_cast<int>(number_of(row[kWorker])),
           .ticket = number_of(row[kTicket]),
           .rate = row[kRate],
@@ -174,22 +175,22 @@ class TrainRule final : public UpdateRule {
     const TrainHead head = read_head(pushed);
     const std::span<const float> block = pushed.subspan(kTrainHead);
     switch (head.operation) {
-      case Operation::Gradient:
+      case TrainOperation::Gradient:
         return take_gradient(row, head, block);
-      case Operation::Assign:
+      case TrainOperation::Assign:
         std::ranges::copy(block, row.block().begin());
         row.updates() = static_cast<float>(head.count);
         return;
-      case Operation::Exchange:
-        if (head.slot >= 0 && static_cast<std::size_t>(head.slot) < slots()) {
-          std::ranges::swap_ranges(row.block(), slot(row, static_cast<std::size_t>(head.slot)));
+      case TrainOperation::Exchange:
+        if (head.slot >= 0 && position_of(head.slot) < slots()) {
+          std::ranges::swap_ranges(row.block(), slot(row, position_of(head.slot)));
         }
         return;
     }
   }
 
   void take_gradient(const Row& row, const TrainHead& head, std::span<const float> g) const {
-    const auto worker = static_cast<std::size_t>(head.worker);
+    const std::size_t worker = position_of(head.worker);
     if (head.worker < 0 || worker >= workers() ||
         static_cast<float>(head.ticket) <= row.ticket(worker)) {
       return;

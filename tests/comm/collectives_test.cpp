@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "comm/run_ranks.h"
+#include "comm/small_numbers.h"
 #include "trireme/collective.h"
 #include "trireme/comm.h"
 
@@ -18,19 +19,7 @@ namespace {
 
 using test::require;
 using test::run_ranks;
-
-/// Rank r's element i: small integers, so that every sum is exact in every type; even smaller ones for 16-bit floats.
-template <class T>
-T value_of(Rank rank, std::int64_t i) {
-  const auto number = static_cast<int>((rank * 3 + i * 7 + i / 11) % 5);
-  if constexpr (std::is_same_v<T, Float16>) {
-    return to_f16(static_cast<float>(number));
-  } else if constexpr (std::is_same_v<T, BFloat16>) {
-    return to_bf16(static_cast<float>(number));
-  } else {
-    return static_cast<T>(number);
-  }
-}
+using test::value_of;
 
 template <class T>
 double number_of(T value) {

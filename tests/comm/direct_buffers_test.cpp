@@ -46,7 +46,7 @@ class Buffers {
   SharedSpan<Word> shared_;
 };
 
-Word value_of(Rank rank, int call, std::size_t index) {
+Word word_of(Rank rank, int call, std::size_t index) {
   return (rank + 1) * 1'000'003 + call * 97 + static_cast<Word>(index % 89) * (rank + 5);
 }
 
@@ -69,7 +69,7 @@ class ReduceRun {
     const bool is_shared = (c.shared_inputs >> world_.rank() & 1U) != 0;
     const std::span<Word> input = inputs_.get(is_shared, c.count);
     for (std::size_t i = 0; i < c.count; ++i) {
-      input[i] = value_of(world_.rank(), call_, i);
+      input[i] = word_of(world_.rank(), call_, i);
     }
     const std::span<Word> output =
         c.output == ReduceCase::Output::InPlace
@@ -87,7 +87,7 @@ class ReduceRun {
     for (std::size_t i = 0; i < c.count; ++i) {
       Word expected = 0;
       for (Rank r = 0; r < world_.size(); ++r) {
-        expected += value_of(r, call_, i);
+        expected += word_of(r, call_, i);
       }
       if (output[i] != expected) {
         throw std::runtime_error(fmt::format(

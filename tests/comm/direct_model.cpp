@@ -17,14 +17,9 @@ using comm::Offers;
 using comm::Path;
 using comm::Phase;
 using comm::Place;
-using comm::Spot;
 using comm::Stage;
 
 namespace {
-
-[[noreturn]] void fail(const std::string& what) {
-  throw std::runtime_error(what);
-}
 
 const char* name_of(DirectStep step) {
   constexpr std::array kNames{"wait", "announce", "choose", "stage", "work", "take", "finish"};

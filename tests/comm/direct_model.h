@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -132,6 +133,8 @@ class DirectModel {
   class Recorder;  ///< records what a step reads and writes
   class Contents;  ///< what memory holds
 
+  /// Ends run() or explore() with this problem.
+  [[noreturn]] static void fail(const std::string& what) { throw std::runtime_error(what); }
   void prepare(std::size_t call);
   void prepare_part(std::size_t call, Rank rank);
   void choose_path(std::size_t call, Rank rank);

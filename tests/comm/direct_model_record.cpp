@@ -1,6 +1,5 @@
 // What each step of a DirectModel reads and writes.
 #include <algorithm>
-#include <stdexcept>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,14 +14,6 @@ using comm::Offers;
 using comm::Path;
 using comm::Place;
 using comm::Spot;
-
-namespace {
-
-[[noreturn]] void fail(const std::string& what) {
-  throw std::runtime_error(what);
-}
-
-}  // namespace
 
 /// Records what one step of one rank reads and writes.
 class DirectModel::Recorder {

@@ -1,7 +1,6 @@
 // Ranks that die, stop or disagree: all ranks are notified, none hangs, the survivors continue.
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <functional>
@@ -23,11 +22,8 @@
 namespace trireme {
 namespace {
 
+using test::now;
 using test::require;
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 /// What the ranks of a run report to the test, in memory that forked processes share.
 struct Board {
@@ -414,12 +410,8 @@ TEST_P(Disagree, IsFoundOnEveryRankAndTheSurvivorsGoOn) {
   }
 }
 
-std::string transport_name(const testing::TestParamInfo<TransportKind>& param) {
-  std::string text(to_text(param.param));
-  std::ranges::replace(text, '-', '_');
-  return text;
-}
-INSTANTIATE_TEST_SUITE_P(All, Disagree, testing::ValuesIn(test::transports()), transport_name);
+INSTANTIATE_TEST_SUITE_P(All, Disagree, testing::ValuesIn(test::transports()),
+                         test::transport_name);
 
 }  // namespace
 }  // namespace trireme

@@ -11,6 +11,7 @@
 #include "comm/net/socket.h"
 #include "comm/processes.h"
 #include "comm/rendezvous_helpers.h"
+#include "comm/run_ranks.h"
 #include "comm/transport/transport.h"
 #include "trireme/comm.h"
 
@@ -18,10 +19,11 @@ namespace trireme::comm {
 namespace {
 
 using test::Process;
+using test::WorldCase;
 
 /// The ranks' descriptor limit; the flood is more than twice that.
 constexpr rlim_t kDescriptors = 256;
-constexpr int kFlood = 600;
+constexpr int kIdleConnections = 600;
 
 void limit_descriptors(rlim_t most) {
   rlimit limit{};
@@ -36,9 +38,9 @@ class Flood {
   /// Returns when all are connected.
   explicit Flood(const Address& address)
       : ready_(eventfd(0, EFD_CLOEXEC)), process_([&] {
-          limit_descriptors(2 * kFlood);
+          limit_descriptors(2 * kIdleConnections);
           std::vector<Fd> idle;
-          for (int i = 0; i < kFlood; ++i) {
+          for (int i = 0; i < kIdleConnections; ++i) {
             idle.push_back(connect_to(address, deadline_in({60.0})));
           }
           eventfd_write(ready_.get(), 1);
@@ -54,12 +56,7 @@ class Flood {
   Process process_;
 };
 
-struct Way {
-  std::string name;
-  WorldOptions options;
-};
-
-class FloodedStore : public testing::TestWithParam<Way> {};
+class FloodedStore : public testing::TestWithParam<WorldCase> {};
 
 TEST_P(FloodedStore, StillLetsRanksJoin) {
   const Address store = listen_on().address;
@@ -81,12 +78,12 @@ TEST_P(FloodedStore, StillLetsRanksJoin) {
   EXPECT_EQ(one.result(), "3");
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, FloodedStore,
-                         testing::Values(Way{"shm", {.transport = TransportKind::SharedMemory}},
-                                         Way{"tcp", {.transport = TransportKind::Tcp}},
-                                         Way{"tls",
-                                             {.transport = TransportKind::Tcp, .encrypt = true}}),
-                         [](const auto& param) { return param.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Ways, FloodedStore,
+    testing::Values(WorldCase{"shm", {.transport = TransportKind::SharedMemory}},
+                    WorldCase{"tcp", {.transport = TransportKind::Tcp}},
+                    WorldCase{"tls", {.transport = TransportKind::Tcp, .encrypt = true}}),
+    [](const auto& param) { return param.param.name; });
 
 /// Connects two ranks whose listeners are flooded. Returns "" or the problem.
 std::string connect_flooded(bool encrypt) {

@@ -4,39 +4,27 @@
 #include <csignal>
 #include <functional>
 #include <numeric>
-#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "comm/run_ranks.h"
+#include "comm/timed.h"
 #include "trireme/comm.h"
 
 namespace trireme {
 namespace {
 
+using test::fault_of;
 using test::require;
 using test::run_ranks;
-
-void sleep_for(double seconds) {
-  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-}
+using test::sleep_for;
 
 std::int64_t sum_over(Group& group, std::int64_t value) {
   std::vector<std::int64_t> data{value};
   group.run(allreduce<std::int64_t>(data));
   return data[0];
-}
-
-/// The fault of the exception that `body` throws.
-CommFault fault_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const CommError& error) {
-    return error.fault();
-  }
-  throw std::runtime_error("no CommError was thrown");
 }
 
 class OnEveryTransport : public testing::TestWithParam<TransportKind> {};
@@ -350,13 +338,8 @@ TEST(Groups, GroupOfOneWithoutSharedMemoryWorks) {
   }
 }
 
-std::string transport_name(const testing::TestParamInfo<TransportKind>& param) {
-  std::string text(to_text(param.param));
-  std::ranges::replace(text, '-', '_');
-  return text;
-}
 INSTANTIATE_TEST_SUITE_P(All, OnEveryTransport, testing::ValuesIn(test::transports()),
-                         transport_name);
+                         test::transport_name);
 
 }  // namespace
 }  // namespace trireme

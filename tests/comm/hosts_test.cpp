@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "comm/run_ranks.h"
+#include "comm/small_numbers.h"
 #include "trireme/collective.h"
 #include "trireme/comm.h"
 
@@ -23,19 +24,15 @@ using test::Network;
 using test::Placement;
 using test::require;
 using test::run_on_hosts;
+using test::value_of;
 
-// The expected result of every operation. Ranks hold small numbers, so that sums fit every type.
-
-template <class T>
-T value_of(Rank rank, std::size_t i) {
-  return static_cast<T>((static_cast<std::size_t>(rank) * 3 + i * 7 + i / 11) % 5);
-}
+// The expected result of every operation.
 
 template <class T>
 std::vector<T> values_of(Rank rank, std::size_t from, std::size_t count) {
   std::vector<T> values(count);
   for (std::size_t i = 0; i < count; ++i) {
-    values[i] = value_of<T>(rank, from + i);
+    values[i] = value_of<T>(rank, static_cast<std::int64_t>(from + i));
   }
   return values;
 }

@@ -27,19 +27,10 @@ namespace trireme {
 namespace {
 
 using test::Process;
+using test::WorldCase;
 
-/// How ranks reach one another.
-struct Way {
-  std::string name;
-  WorldOptions options;
-};
-
-void PrintTo(const Way& way, std::ostream* out) {
-  *out << way.name;
-}
-
-std::vector<Way> ways() {
-  std::vector<Way> all{
+std::vector<WorldCase> world_cases() {
+  std::vector<WorldCase> all{
       {"shm", {.transport = TransportKind::SharedMemory}},
       {"tcp", {.transport = TransportKind::Tcp}},
       {"tls", {.transport = TransportKind::Tcp, .encrypt = true}},
@@ -82,7 +73,7 @@ void expect_joined_twice(const std::string& text, Rank rank, pid_t a, pid_t b) {
   EXPECT_TRUE(text == message(a, b) || text == message(b, a)) << text;
 }
 
-class JoinedTwice : public testing::TestWithParam<Way> {};
+class JoinedTwice : public testing::TestWithParam<WorldCase> {};
 
 /// Two processes claim rank 1 at the same moment. One is rejected; the world is not disturbed.
 TEST_P(JoinedTwice, RefusesTheSecondProcessAlone) {
@@ -116,7 +107,7 @@ TEST_P(JoinedTwice, NamesASecondRankZero) {
   EXPECT_EQ(one.result(), "sum 3");
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, JoinedTwice, testing::ValuesIn(ways()),
+INSTANTIATE_TEST_SUITE_P(Ways, JoinedTwice, testing::ValuesIn(world_cases()),
                          [](const auto& param) { return param.param.name; });
 
 /// Joins using only environment variables, as ranks of one host do.
@@ -185,7 +176,7 @@ void PrintTo(const Difference& difference, std::ostream* out) {
 
 std::vector<Difference> differences() {
   std::vector<Difference> all;
-  for (const Way& way : ways()) {
+  for (const WorldCase& way : world_cases()) {
     const auto add = [&](const std::string& name, WorldOptions one, const std::string& values) {
       all.push_back({way.name + "_" + name, way.options, std::move(one), values});
     };
@@ -236,7 +227,7 @@ TEST_P(OptionsThatDiffer, AreNamedToAllRanks) {
 INSTANTIATE_TEST_SUITE_P(Ways, OptionsThatDiffer, testing::ValuesIn(differences()),
                          [](const auto& param) { return param.param.name; });
 
-class OptionsThatMayDiffer : public testing::TestWithParam<Way> {};
+class OptionsThatMayDiffer : public testing::TestWithParam<WorldCase> {};
 
 TEST_P(OptionsThatMayDiffer, DoNotKeepRanksApart) {
   const Place place;
@@ -252,13 +243,15 @@ TEST_P(OptionsThatMayDiffer, DoNotKeepRanksApart) {
   EXPECT_EQ(one.result(), "sum 3");
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, OptionsThatMayDiffer, testing::ValuesIn(ways()),
+INSTANTIATE_TEST_SUITE_P(Ways, OptionsThatMayDiffer, testing::ValuesIn(world_cases()),
                          [](const auto& param) { return param.param.name; });
 
+/// Whichever joins first, and without waiting for a rank that nobody starts.
 TEST(Join, ComparesTheSize) {
   const Place place;
-  Process zero = place.start(0, 2, {});
-  Process one = place.start(1, 3, {});
+  const WorldOptions patient{.join_timeout = {86400}};
+  Process zero = place.start(0, 2, patient);
+  Process one = place.start(1, 3, patient);
   const std::string text = zero.result();
   EXPECT_TRUE(text.starts_with("rank 0 was started with size = 2, rank 1 with 3") ||
               text.starts_with("rank 1 was started with size = 3, rank 0 with 2"))
@@ -282,7 +275,7 @@ TEST(Join, TellsTheOthersWhyARankCannot) {
 
 TEST(JoinTimeout, NamesTheMissingRanks) {
   std::vector<Process> ranks;
-  for (const Way& way : ways()) {
+  for (const WorldCase& way : world_cases()) {
     const Place place;
     WorldOptions options = way.options;
     options.join_timeout = {3.0};
@@ -331,8 +324,8 @@ TEST(JoinTimeout, IsNotTiedToTheDeadline) {
 }
 
 TEST(JoinTimeout, MustBePositive) {
-  comm::expect_error(ErrorKind::Usage, {"a join_timeout of 0 s"},
-                     [] { run_threads(2, [](World&) {}, {.join_timeout = {0.0}}); });
+  expect_error(ErrorKind::Usage, {"a join_timeout of 0 s"},
+               [] { run_threads(2, [](World&) {}, {.join_timeout = {0.0}}); });
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 
 #include "comm/hosts.h"
 #include "comm/run_ranks.h"
+#include "comm/timed.h"
 #include "trireme/collective.h"
 #include "trireme/collective_cost.h"
 #include "trireme/comm.h"
@@ -28,13 +29,10 @@ namespace {
 using test::Hosts;
 using test::kTwoByTwo;
 using test::Network;
+using test::now;
 using test::Placement;
 using test::require;
 using test::run_on_hosts;
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // Links of a known rate.
 

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "comm/local_request.h"
-#include "expect_error.h"
+#include "comm/rendezvous_helpers.h"
 #include "trireme/error.h"
 
 namespace trireme {
@@ -74,7 +74,7 @@ TEST(PageServer, RefusesAPortInUse) {
   const PageServer server(0);
   const int port = port_of(server);
   expect_error(ErrorKind::Usage,
-               "port " + std::to_string(port) + " of 127.0.0.1 is in use; choose another",
+               {"port " + std::to_string(port) + " of 127.0.0.1 is in use; choose another"},
                [&] { const PageServer another(port); });
 }
 

@@ -26,7 +26,7 @@ namespace trireme::comm {
 
 using test::Meddling;
 using test::Proxy;
-using test::Spot;
+using test::TrafficSpot;
 using test::Way;
 
 /// A store in which ranks find other addresses than the published ones: the last line of what a rank publishes is where
@@ -143,7 +143,7 @@ inline constexpr std::size_t kHandshake = 90;
 inline constexpr std::size_t kIntroduction = 8;
 
 /// The k-th byte after those.
-inline Spot data_spot(std::size_t connection, Way way, std::size_t byte) {
+inline TrafficSpot data_spot(std::size_t connection, Way way, std::size_t byte) {
   return {connection, way, kHandshake + (way == Way::ToServer ? kIntroduction : 0) + byte};
 }
 

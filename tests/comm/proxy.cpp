@@ -19,13 +19,6 @@ using comm::Transfer;
 
 namespace {
 
-/// Bytes in flight, and when they may arrive.
-struct Chunk {
-  std::vector<std::byte> bytes;
-  Clock::time_point due;
-  std::size_t sent = 0;
-};
-
 constexpr std::size_t kReadBytes = std::size_t{64} << 10;
 constexpr std::size_t kMaxUnderWay = std::size_t{4} << 20;
 /// Between single bytes.
@@ -66,6 +59,12 @@ class Proxy::Connection {
   }
 
  private:
+  /// Bytes in flight, and when they may arrive.
+  struct Chunk {
+    std::vector<std::byte> bytes;
+    Clock::time_point due;
+    std::size_t sent = 0;
+  };
   struct Lane {
     std::deque<Chunk> chunks;
     std::size_t seen = 0;     ///< bytes read
@@ -75,7 +74,7 @@ class Proxy::Connection {
   };
 
   [[nodiscard]] Lane& lane(Way way) { return lanes_[static_cast<std::size_t>(way)]; }
-  [[nodiscard]] bool is_here(const std::optional<Spot>& spot, Way way, std::size_t bytes) {
+  [[nodiscard]] bool is_here(const std::optional<TrafficSpot>& spot, Way way, std::size_t bytes) {
     return spot && spot->connection == number_ && spot->way == way &&
            spot->byte >= lane(way).seen && spot->byte < lane(way).seen + bytes;
   }

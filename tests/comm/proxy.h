@@ -26,7 +26,7 @@ namespace trireme::test {
 enum class Way : std::uint8_t { ToServer, ToClient };
 
 /// A position in the traffic: a byte (from 0) of the k-th connection (from 0).
-struct Spot {
+struct TrafficSpot {
   std::size_t connection = 0;
   Way way = Way::ToServer;
   std::size_t byte = 0;
@@ -39,10 +39,10 @@ struct Meddling {
   /// The first bytes in each direction are sent one at a time, with a short pause in between.
   std::size_t dribble = 0;
   /// This byte arrives with one bit flipped: bit 0 to 7.
-  std::optional<Spot> flip{};
+  std::optional<TrafficSpot> flip{};
   unsigned bit = 0;
   /// Before this byte, that connection is closed in both directions.
-  std::optional<Spot> close{};
+  std::optional<TrafficSpot> close{};
   /// Records all traffic.
   bool record = false;
 };

@@ -17,6 +17,7 @@
 #include <gtest/gtest.h>
 
 #include "comm/join/join.h"
+#include "comm/network_parts.h"
 #include "comm/proxied_pair.h"
 #include "comm/rendezvous/memory_store.h"
 #include "comm/rendezvous/tcp_store.h"
@@ -54,7 +55,7 @@ TEST_F(Proxied, BytesThatComeOneByOneAreRead) {
   }
 }
 
-void expect_damage_found(const Spot& spot, unsigned bit) {
+void expect_damage_found(const TrafficSpot& spot, unsigned bit) {
   Pair pair({.flip = spot, .bit = bit});
   const std::array<Ending, 2> endings = pair.run([](World& world) {
     for (int i = 0; i < 50; ++i) {  // the second connection gets little traffic
@@ -119,7 +120,7 @@ TEST_F(Proxied, DamagedLengthOfAMessageThatComesEarlyIsNoticed) {
   EXPECT_NE(endings[1].message.find("damaged"), std::string::npos) << endings[1].message;
 }
 
-void expect_cut_noticed(const Spot& spot, const Pair::Body& body) {
+void expect_cut_noticed(const TrafficSpot& spot, const Pair::Body& body) {
   Pair pair({.close = spot});
   const std::array<Ending, 2> endings = pair.run(body);
   const std::string where =
@@ -294,7 +295,7 @@ TEST_F(Proxied, StoreIsReachedOverABadLine) {
 TEST_F(Proxied, StoreThatIsCutOffIsAnErrorThatNamesIt) {
   const Secret secret = Secret::random();
   const TcpStoreServer server({.listen = {}, .secret = secret});
-  const Proxy proxy(server.address(), {.close = Spot{.way = Way::ToClient, .byte = 1000}});
+  const Proxy proxy(server.address(), {.close = TrafficSpot{.way = Way::ToClient, .byte = 1000}});
   TcpStore store({.server = proxy.address(), .secret = secret}, soon());
   store.set("key", std::string(5000, 'x'));
   expect_error(ErrorKind::System, {to_text(proxy.address())},
@@ -368,10 +369,6 @@ void expect_refused(const Stranger& stranger, const Address& server) {
     best = std::min(best, time_to_refuse(stranger, connect_to(server, soon())));
   }
   EXPECT_LT(best, 0.1) << stranger.name;
-}
-
-NetworkParts parts_of(Rank rank, const Secret& secret) {
-  return {.rank = rank, .ranks = 2, .secret = secret};
 }
 
 TEST(Strangers, AreRefusedByRanksWhichStillConnect) {

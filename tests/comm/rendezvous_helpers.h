@@ -16,6 +16,7 @@
 #include "comm/net/channel.h"
 #include "comm/net/handshake.h"
 #include "comm/net/socket.h"
+#include "expect_error.h"
 #include "trireme/error.h"
 
 namespace trireme::comm {
@@ -30,22 +31,6 @@ inline constexpr bool kSanitized = false;
 /// Later than anything that succeeds.
 inline Deadline soon() {
   return deadline_in({20.0});
-}
-
-/// The body throws an Error of that kind whose message contains all the words and is one line.
-inline void expect_error(ErrorKind kind, const std::vector<std::string>& words,
-                         const std::function<void()>& body) {
-  try {
-    body();
-    ADD_FAILURE() << "no error; expected one with '" << (words.empty() ? "" : words[0]) << "'";
-  } catch (const Error& error) {
-    const std::string message = error.what();
-    EXPECT_EQ(error.kind(), kind) << message;
-    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
-    for (const std::string& word : words) {
-      EXPECT_NE(message.find(word), std::string::npos) << "no '" << word << "' in: " << message;
-    }
-  }
 }
 
 inline std::ptrdiff_t entries(const char* directory) {

@@ -1,7 +1,9 @@
 // run_ranks: the same body on threads, on processes with shared memory, and on processes with TCP or UCX.
 #pragma once
 
+#include <algorithm>
 #include <functional>
+#include <ostream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -17,6 +19,16 @@ inline void require(bool condition, const std::string& what) {
   if (!condition) {
     throw std::runtime_error(what);
   }
+}
+
+/// The fault of the exception that `body` throws.
+inline CommFault fault_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const CommError& error) {
+    return error.fault();
+  }
+  throw std::runtime_error("no CommError was thrown");
 }
 
 /// Runs the body on every rank; returns what a rank threw, or nothing.
@@ -78,6 +90,23 @@ inline std::vector<TransportKind> networks() {
 }
 inline bool is_network(TransportKind kind) {
   return kind == TransportKind::Tcp || kind == TransportKind::Ucx;
+}
+
+/// The transport's name, as part of a test's name.
+inline std::string transport_name(const testing::TestParamInfo<TransportKind>& param) {
+  std::string text(to_text(param.param));
+  std::ranges::replace(text, '-', '_');
+  return text;
+}
+
+/// How ranks reach one another.
+struct WorldCase {
+  std::string name;
+  WorldOptions options;
+};
+
+inline void PrintTo(const WorldCase& one, std::ostream* out) {
+  *out << one.name;
 }
 
 }  // namespace trireme::test

@@ -6,7 +6,6 @@
 #include <functional>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
@@ -16,29 +15,18 @@
 #include "comm/hosts.h"
 #include "comm/netns.h"
 #include "comm/run_ranks.h"
+#include "comm/timed.h"
 #include "trireme/comm.h"
 
 namespace trireme {
 namespace {
 
+using test::fault_of;
 using test::Hosts;
 using test::Network;
 using test::require;
 using test::run_ranks;
-
-void sleep_for(double seconds) {
-  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-}
-
-/// The fault of the exception that `body` throws.
-CommFault fault_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const CommError& error) {
-    return error.fault();
-  }
-  throw std::runtime_error("no CommError was thrown");
-}
+using test::sleep_for;
 
 class Survivors : public testing::TestWithParam<TransportKind> {};
 
@@ -269,12 +257,8 @@ TEST_P(Survivors, LateRankIsNamedNotThoseThatWaitForIt) {
   });
 }
 
-std::string transport_name(const testing::TestParamInfo<TransportKind>& param) {
-  std::string text(to_text(param.param));
-  std::ranges::replace(text, '-', '_');
-  return text;
-}
-INSTANTIATE_TEST_SUITE_P(All, Survivors, testing::ValuesIn(test::transports()), transport_name);
+INSTANTIATE_TEST_SUITE_P(All, Survivors, testing::ValuesIn(test::transports()),
+                         test::transport_name);
 
 }  // namespace
 }  // namespace trireme

@@ -16,6 +16,7 @@
 #include <gtest/gtest.h>
 
 #include "comm/net/secret.h"
+#include "comm/network_parts.h"
 #include "comm/numbered_bytes.h"
 #include "comm/rendezvous_helpers.h"
 
@@ -36,10 +37,6 @@ std::string name_of(const testing::TestParamInfo<Wire>& info) {
       return "Ucx";
   }
   return "?";
-}
-
-NetworkParts parts_of(Rank rank, const Secret& secret) {
-  return {.rank = rank, .ranks = 2, .secret = secret};
 }
 
 class NetworkTransport : public testing::TestWithParam<Wire> {

@@ -38,6 +38,18 @@ TEST(Chaos, LosesAndDoublesNothingInFiftyKills) {
            .folder = folder.path()});
 }
 
+// All reactors of a process die together.
+TEST(Chaos, LosesAndDoublesNothingWithServersOfTwoReactors) {
+  const TemporaryFolder folder;
+  survive({.seed = 5,
+           .reactors = 2,
+           .replicas = 2,
+           .kills = 25,
+           .lease = {0.5},
+           .program = TRIREME_PROGRAM,
+           .folder = folder.path()});
+}
+
 TEST(LongChaos, LosesAndDoublesNothingInAThousandKillsAndTenMillionPushes) {
   const TemporaryFolder folder;
   survive({.seed = 2,

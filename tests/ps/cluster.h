@@ -17,6 +17,7 @@ class TestCluster {
  public:
   struct Options {
     std::size_t servers = 1;
+    std::size_t reactors = 1;  ///< of each server
     std::size_t replicas = 1;
     std::uint32_t shards = 4;
     Encrypt encrypt = Encrypt::No;
@@ -40,6 +41,7 @@ class TestCluster {
   void start(std::size_t i) {
     servers_[i] = std::make_unique<ParameterServer>(ParameterServerOptions{
         .number = i,
+        .reactors = options_.reactors,
         .coordinator = coordinator_.address(),
         .secret = kTestSecret,
         .encrypt = options_.encrypt,

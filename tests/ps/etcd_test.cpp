@@ -12,6 +12,7 @@
 #include "ps/membership/base64.h"
 #include "ps/membership/coordinator_locator.h"
 #include "ps/membership/leadership.h"
+#include "ps/test_certificates.h"
 
 namespace trireme::ps {
 namespace {
@@ -39,10 +40,30 @@ TEST(EtcdLocation, ParsesMembersAndName) {
   EXPECT_EQ(comm::to_text(location.members[1]), "node2:2380");
   EXPECT_EQ(location.cluster, "jobs-1");
   EXPECT_EQ(parse_etcd_location("etcd://node1:2379").cluster, "default");
-  for (const char* wrong : {"http://node1:2379", "etcd://", "etcd://node1", "etcd://node1:2379/",
-                            "etcd://a:1,/x", "etcd://node1:2379/a/b", "etcd://node1:2379/a b"}) {
+  EXPECT_FALSE(location.tls);
+  EXPECT_TRUE(parse_etcd_location("etcd+tls://node1:2379/a").tls);
+  for (const char* wrong :
+       {"http://node1:2379", "etcd+tls://", "etcd://", "etcd://node1", "etcd://node1:2379/",
+        "etcd://a:1,/x", "etcd://node1:2379/a/b", "etcd://node1:2379/a b"}) {
     EXPECT_THROW((void)parse_etcd_location(wrong), Error) << wrong;
   }
+}
+
+TEST(EtcdLocation, NamesTheFileThatItCannotUse) {
+  const TemporaryFolder folder;
+  const std::string text = folder.file("note.txt", "not a certificate");
+  const auto expect_refused = [](std::string_view location, const TlsFiles& files,
+                                 std::string_view words) {
+    expect_error(ErrorKind::Usage, words, [&] { (void)parse_etcd_location(location, files); });
+  };
+  expect_refused("etcd+tls://a:1", {.ca = "/no/such/ca.pem"},
+                 "CA certificate '/no/such/ca.pem': no such file");
+  expect_refused("etcd+tls://a:1", {.ca = text}, text);
+  expect_refused("etcd+tls://a:1", {.certificate = text}, "give both or neither");
+  expect_refused("etcd+tls://a:1", {.certificate = text, .key = text}, "expected a PEM file");
+  expect_refused("etcd://a:1", {.ca = text}, "are for etcd+tls://");
+  expect_error(ErrorKind::Usage, "are for etcd+tls://",
+               [&] { const CoordinatorLocator locator("10.0.0.1:7000", {.ca = text}); });
 }
 
 TEST(Etcd, NamesEveryMemberThatDoesNotAnswer) {
@@ -50,7 +71,7 @@ TEST(Etcd, NamesEveryMemberThatDoesNotAnswer) {
   const comm::Listener silent = comm::listen_on();
   for (const comm::Address& address : {nobody, silent.address}) {
     expect_error(ErrorKind::Peer, fmt::format("etcd at {}: ", comm::to_text(address)), [&] {
-      (void)Etcd({nobody, silent.address}).get("key", comm::deadline_in({1}));
+      (void)Etcd({.members = {nobody, silent.address}}).get("key", comm::deadline_in({1}));
     });
   }
 }
@@ -94,8 +115,9 @@ TEST(Etcd, ReportsAnswersThatAreNotEtcds) {
         head + "{\"header\":{\"member_id\":\"7\",\"raft_term\":\"x\"}}",
         std::string("HTTP/1.0 500 Oops\r\n\r\n")}) {
     const Answering server(answer);
-    expect_error(ErrorKind::Peer, "etcd at " + comm::to_text(server.address()),
-                 [&] { (void)Etcd({server.address()}).get("key", comm::deadline_in({0.5})); });
+    expect_error(ErrorKind::Peer, "etcd at " + comm::to_text(server.address()), [&] {
+      (void)Etcd({.members = {server.address()}}).get("key", comm::deadline_in({0.5}));
+    });
   }
 }
 
@@ -110,7 +132,7 @@ class RealEtcd : public testing::Test {
     processes_->wait_until_ready();
   }
   [[nodiscard]] EtcdLocation location() const { return processes_->location(); }
-  [[nodiscard]] Etcd etcd() const { return Etcd(location().members); }
+  [[nodiscard]] Etcd etcd() const { return Etcd(location()); }
   [[nodiscard]] std::unique_ptr<Leadership> elect(const std::string& address) {
     return run_for_leader(
         {.location = location(), .listen = [&] { return address; }, .stopping = &never_});
@@ -180,8 +202,8 @@ TEST_F(RealEtcd, ALeaderThatWasReplacedCannotWrite) {
   const std::string key = leader_key(location());
   const EtcdRead leader = etcd().get(key, soon());
   ASSERT_TRUE(leader.found);
-  (void)http_post(location().members[0], "/v3/kv/deleterange", Json{{"key", to_base64(key)}}.dump(),
-                  soon());
+  (void)http_post(
+      {location().members[0], "/v3/kv/deleterange", Json{{"key", to_base64(key)}}.dump()}, soon());
   const std::unique_ptr<Leadership> second = elect("10.0.0.2:7000");
   EXPECT_THROW(first->store("by the first"), Error);
   EXPECT_FALSE(first->is_held());
@@ -200,8 +222,9 @@ TEST_F(RealEtcd, AStateThatSomebodyElseWroteEndsTheLeadership) {
 
 TEST_F(RealEtcd, IsElectedOnceIfTheAnswerGetsLost) {
   // Connections: read the leader, grant a lease, put. The answer to the put is not delivered.
-  test::Proxy proxy(location().members[0],
-                    {.close = test::Spot{.connection = 2, .way = test::Way::ToClient, .byte = 0}});
+  test::Proxy proxy(
+      location().members[0],
+      {.close = test::TrafficSpot{.connection = 2, .way = test::Way::ToClient, .byte = 0}});
   EtcdLocation through{.members = {proxy.address()}, .cluster = "test"};
   const std::unique_ptr<Leadership> leader =
       run_for_leader({.location = through,
@@ -224,10 +247,11 @@ TEST_F(RealEtcd, EndsTheLeadershipWhenItCannotBeReached) {
 }
 
 TEST_F(RealEtcd, TheLocatorFollowsTheLeader) {
-  CoordinatorLocator locator(processes_->url());
+  const CoordinatorLocator locator(processes_->url());
+  std::uint64_t seen = 0;
   const auto wait_for_address = [&] {
     for (const comm::Deadline deadline = soon(); !comm::passed(deadline);) {
-      if (const auto address = locator.take_change()) {
+      if (const auto address = locator.take_change(seen)) {
         return *address;
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -239,7 +263,106 @@ TEST_F(RealEtcd, TheLocatorFollowsTheLeader) {
   leader.reset();
   leader = elect("10.0.0.2:7000");
   EXPECT_EQ(wait_for_address(), "10.0.0.2:7000");
-  EXPECT_FALSE(locator.take_change());
+  EXPECT_FALSE(locator.take_change(seen));
+  std::uint64_t other = 0;  // of another caller
+  EXPECT_EQ(locator.take_change(other), "10.0.0.2:7000");
+}
+
+/// Tests with a real etcd that has a certificate.
+class EncryptedEtcd : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!why_no_etcd().empty()) {
+      GTEST_SKIP() << why_no_etcd();
+    }
+  }
+  /// What a client with these files gets for an answer; the words must be in it.
+  static void expect_failure(const EtcdProcesses& processes, const TlsFiles& files,
+                             std::string_view words) {
+    const EtcdLocation location = parse_etcd_location(processes.url(), files);
+    const std::string name = "etcd at " + comm::to_text(location.members[0]) + ": ";
+    const std::array<std::string_view, 2> in_message{name, words};
+    for (const std::string_view expected : in_message) {
+      expect_error(ErrorKind::Peer, expected,
+                   [&] { (void)Etcd(location).get("key", comm::deadline_in({1})); });
+    }
+  }
+
+  /// The first failure with these words. Before it, nobody may be listening yet.
+  static std::string wait_for_failure(const EtcdProcesses& processes, std::string_view words) {
+    const EtcdLocation location = processes.location();
+    const comm::Deadline deadline = comm::deadline_in(kSoon);
+    std::string problem;
+    while (problem.find(words) == std::string::npos && !comm::passed(deadline)) {
+      try {
+        (void)Etcd(location).get("key", comm::deadline_in({1}));
+        ADD_FAILURE() << "etcd was trusted";
+        break;
+      } catch (const Error& error) {
+        problem = error.what();
+      }
+    }
+    EXPECT_NE(problem.find(words), std::string::npos) << problem;
+    return problem;
+  }
+
+  TestCertificates certificates_;
+};
+
+TEST_F(EncryptedEtcd, IsTrustedOnlyWithItsCa) {
+  EtcdProcesses processes(1, {.server = certificates_.server(), .client = certificates_.trust()});
+  processes.wait_until_ready();
+  Etcd etcd(processes.location());
+  const std::string large(500'000, 'x');
+  ASSERT_TRUE(etcd.put({.key = "a", .value = large}, comm::deadline_in(kSoon)).is_done);
+  EXPECT_EQ(etcd.get("a", comm::deadline_in(kSoon)).found->value, large);
+
+  const TestCertificates others;
+  expect_failure(processes, others.trust(), ": pass the CA that signed it with --etcd-ca");
+  expect_failure(processes, {}, "its certificate is not trusted: ");  // the system's CAs
+  const EtcdLocation plain{.members = processes.location().members};
+  expect_error(ErrorKind::Peer, "if it encrypts, write etcd+tls://",
+               [&] { (void)Etcd(plain).get("a", comm::deadline_in({1})); });
+}
+
+TEST_F(EncryptedEtcd, IsRefusedUnderAnotherAddress) {
+  const TestCertificates elsewhere("10.1.2.3");
+  const EtcdProcesses processes(1, {.server = elsewhere.server(), .client = elsewhere.trust()});
+  const std::string problem = wait_for_failure(processes, "its certificate is not for 127.0.0.1");
+  EXPECT_NE(problem.find("use a name or address that the certificate has"), std::string::npos)
+      << problem;
+}
+
+TEST_F(EncryptedEtcd, IsRefusedWithAnExpiredCertificate) {
+  certificates_.expire_server();
+  const EtcdProcesses processes(
+      1, {.server = certificates_.server(), .client = certificates_.trust()});
+  const std::string problem = wait_for_failure(processes, "its certificate has expired");
+  EXPECT_EQ(problem.find("etcd at 127.0.0.1:"), 0U) << problem;
+  EXPECT_NE(problem.find("renew it, or set the clocks"), std::string::npos) << problem;
+}
+
+TEST_F(EncryptedEtcd, DemandsCertificatesOfItsClients) {
+  EtcdProcesses processes(1, {.server = certificates_.server(),
+                              .client = certificates_.client(),
+                              .demands_certificates = true});
+  processes.wait_until_ready();
+  EXPECT_FALSE(Etcd(processes.location()).get("a", comm::deadline_in(kSoon)).found);
+  expect_failure(processes, certificates_.trust(),
+                 "pass one that its CA signed with --etcd-cert and --etcd-key");
+  const TestCertificates others;
+  TlsFiles foreign = others.client();
+  foreign.ca = certificates_.trust().ca;
+  expect_failure(processes, foreign, "it refuses this client's certificate: ");
+}
+
+TEST_F(EncryptedEtcd, DoesNotSpeakTlsWithoutACertificate) {
+  EtcdProcesses processes(1);
+  processes.wait_until_ready();
+  EtcdLocation location = processes.location();
+  location.tls = std::make_shared<const comm::TlsTrust>(certificates_.trust());
+  expect_error(ErrorKind::Peer, "TLS handshake: write etcd:// if it does not encrypt",
+               [&] { (void)Etcd(location).get("key", comm::deadline_in({1})); });
 }
 
 /// Two candidates that count in the stored state while they lead.

@@ -13,20 +13,15 @@
 #include <sched.h>
 
 #include "comm/netns.h"
-#include "ps/cluster.h"
-#include "ps/etcd_processes.h"
-#include "ps/membership/leadership.h"
+#include "expect_error.h"
+#include "ps/elected_cluster.h"
+#include "ps/test_certificates.h"
 #include "trireme/ps_chaos.h"
 
 namespace trireme::ps {
 namespace {
 
-constexpr std::size_t kServers = 3;
-constexpr std::size_t kKeys = 24;  ///< of each worker; on all shards
-
-void nap() {
-  std::this_thread::sleep_for(std::chrono::milliseconds(10));
-}
+constexpr std::size_t kKeysEach = 24;  ///< of each worker; on all shards
 
 /// Threads that add one to each of their keys, again and again, and read what they have counted.
 class CountingWorkers {
@@ -62,16 +57,16 @@ class CountingWorkers {
     ASSERT_FALSE(has_failed_);
     ParameterClient client(options_);
     const TableHandle table = client.create_table(spec());
-    std::vector<float> values(counts_.size() * kKeys);
+    std::vector<float> values(counts_.size() * kKeysEach);
     client.pull(table, Keys::range(0, values.size()), values).wait();
     for (std::size_t key = 0; key < values.size(); ++key) {
-      EXPECT_EQ(values[key], static_cast<float>(counts_[key / kKeys])) << "key " << key;
+      EXPECT_EQ(values[key], static_cast<float>(counts_[key / kKeysEach])) << "key " << key;
     }
   }
 
  private:
   [[nodiscard]] TableSpec spec() const {
-    return {.name = "counters", .keys = counts_.size() * kKeys};
+    return {.name = "counters", .keys = counts_.size() * kKeysEach};
   }
   void stop() {
     stopping_ = true;
@@ -84,14 +79,14 @@ class CountingWorkers {
     try {
       ParameterClient client(options_);
       const TableHandle table = client.create_table(spec());
-      const Keys keys = Keys::range(worker * kKeys, (worker + 1) * kKeys);
-      const std::vector<float> ones(kKeys, 1.0F);
-      std::vector<float> values(kKeys);
+      const Keys keys = Keys::range(worker * kKeysEach, (worker + 1) * kKeysEach);
+      const std::vector<float> ones(kKeysEach, 1.0F);
+      std::vector<float> values(kKeysEach);
       while (!stopping_) {
         client.push(table, keys, ones).wait();
         ++counts_[worker];
         client.pull(table, keys, values).wait();
-        EXPECT_EQ(values, std::vector<float>(kKeys, static_cast<float>(counts_[worker])));
+        EXPECT_EQ(values, std::vector<float>(kKeysEach, static_cast<float>(counts_[worker])));
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
       }
     } catch (const std::exception& error) {
@@ -105,93 +100,6 @@ class CountingWorkers {
   std::atomic<bool> stopping_ = false;
   std::atomic<bool> has_failed_ = false;
   std::vector<std::thread> threads_;
-};
-
-/// Candidates for the coordinator and three servers, with two replicas of each shard.
-class ElectedCluster {
- public:
-  /// Starts something in the place of a candidate or server.
-  using Start = EtcdProcesses::Start;
-  struct Options {
-    std::vector<std::string> candidates{};  ///< where they listen
-    std::vector<std::string> server_hosts = {"127.0.0.1", "127.0.0.1", "127.0.0.1"};
-    Start start = [](std::size_t, const std::vector<std::string>& command) {
-      return std::make_unique<ChildProcess>(command, secret());
-    };
-  };
-  ElectedCluster(const EtcdProcesses& etcd, Options options)
-      : etcd_(etcd),
-        options_(std::move(options)),
-        candidates_(options_.candidates.size()),
-        servers_(kServers) {
-    for (std::size_t i = 0; i < candidates_.size(); ++i) {
-      start_candidate(i);
-    }
-    for (std::size_t i = 0; i < kServers; ++i) {
-      start_server(i);
-    }
-  }
-  [[nodiscard]] static std::string secret() {
-    return fmt::format("{}={}", kSecretVariable, kTestSecret);
-  }
-  [[nodiscard]] static std::string free_address() {
-    return comm::to_text(comm::listen_on().address);
-  }
-
-  void start_candidate(std::size_t i) {
-    candidates_[i] =
-        start(i, {"--role", "coordinator", "--listen", options_.candidates[i], "--membership",
-                  etcd_.url(), "--shards", "6", "--replicas", "2", "--min-servers", "3"});
-  }
-  void start_server(std::size_t i) {
-    servers_[i] = start(i, {"--number", fmt::format("{}", i), "--listen",
-                            options_.server_hosts[i] + ":0", "--coordinator", etcd_.url()});
-  }
-  [[nodiscard]] ChildProcess& candidate(std::size_t i) { return *candidates_[i]; }
-  [[nodiscard]] ChildProcess& server(std::size_t i) { return *servers_[i]; }
-
-  /// The candidate that is the coordinator, once it is not this one.
-  [[nodiscard]] std::size_t active(std::optional<std::size_t> but_not = {}) const {
-    Etcd etcd(etcd_.location().members);
-    for (const comm::Deadline deadline = comm::deadline_in(kSoon); !comm::passed(deadline); nap()) {
-      const EtcdRead leader = etcd.get(leader_key(etcd_.location()), deadline);
-      for (std::size_t i = 0; leader.found && i < candidates_.size(); ++i) {
-        if (leader_address(leader.found->value) == options_.candidates[i] && i != but_not) {
-          return i;
-        }
-      }
-    }
-    throw std::runtime_error("nobody is the coordinator");
-  }
-
-  [[nodiscard]] ParameterClientOptions client_options() const {
-    return {
-        .coordinator = etcd_.url(), .secret = kTestSecret, .lease = kTestLease, .patience = kSoon};
-  }
-  /// Until every shard has two replicas on this many servers.
-  void wait_until_healthy() const {
-    ParameterClient client(client_options());
-    for (const comm::Deadline deadline = comm::deadline_in(kSoon); !comm::passed(deadline); nap()) {
-      if (client.status().is_healthy) {
-        return;
-      }
-    }
-    ADD_FAILURE() << "the cluster has not recovered";
-  }
-
- private:
-  [[nodiscard]] std::unique_ptr<ChildProcess> start(
-      std::size_t place, const std::vector<std::string>& arguments) const {
-    std::vector<std::string> command{TRIREME_PROGRAM, "ps", "serve", "--lease",
-                                     fmt::format("{}s", kTestLease.count)};
-    command.insert(command.end(), arguments.begin(), arguments.end());
-    return options_.start(place, command);
-  }
-
-  const EtcdProcesses& etcd_;
-  Options options_;
-  std::vector<std::unique_ptr<ChildProcess>> candidates_;
-  std::vector<std::unique_ptr<ChildProcess>> servers_;
 };
 
 class Membership : public testing::Test {
@@ -224,6 +132,36 @@ TEST_F(Membership, AStandbyTakesOverWhenTheCoordinatorIsKilled) {
     workers.wait_for_rounds(5);
   }
   workers.finish();
+}
+
+TEST_F(Membership, WorksWithAnEncryptedEtcdAndServersOfTwoReactors) {
+  const TestCertificates certificates;
+  EtcdProcesses etcd(1, {.server = certificates.server(),
+                         .client = certificates.client(),
+                         .demands_certificates = true});
+  etcd.wait_until_ready();
+  ElectedCluster::Options options = two_candidates();
+  options.reactors = 2;
+  ElectedCluster cluster(etcd, options);
+  CountingWorkers workers(cluster.client_options(), 2);
+  workers.wait_for_rounds(5);
+  cluster.wait_until_healthy();
+  const std::size_t killed = cluster.active();
+  cluster.candidate(killed).kill();
+  cluster.server(0).kill();
+  EXPECT_NE(cluster.active(killed), killed);
+  workers.wait_for_rounds(5);
+  cluster.start_server(0);
+  workers.wait_for_rounds(5);
+  workers.finish();
+
+  // A worker with the CA of another etcd learns why it finds no coordinator.
+  const TestCertificates others;
+  ParameterClientOptions wrong = cluster.client_options();
+  wrong.etcd_tls.ca = others.trust().ca;
+  wrong.patience = {5};
+  expect_error(ErrorKind::Peer, "pass the CA that signed it with --etcd-ca",
+               [&] { const ParameterClient client(wrong); });
 }
 
 TEST_F(Membership, ACoordinatorThatWasPausedStandsBy) {

@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include "comm/net/socket.h"
 #include "expect_error.h"
 #include "ps/cluster.h"
 
@@ -25,8 +26,8 @@ void wait_until_healthy(ParameterClient& client) {
   }
   std::string places;
   for (const ShardPlace& place : status.shards) {
-    places += fmt::format("epoch {}: chain {}, learner {}\n", place.epoch,
-                          fmt::join(place.chain, " "), fmt::join(place.learners, " "));
+    places += fmt::format("epoch {}: chain {}, learner {}\n", place.epoch, to_text(place.chain),
+                          to_text(place.learners));
   }
   ASSERT_TRUE(status.is_healthy) << places << fmt::format("{}", fmt::join(status.servers, ", "));
 }
@@ -114,8 +115,77 @@ TEST(ParameterServer, EncryptsWithTls) {
   EXPECT_EQ(std::ranges::count(values, 2.0F), 400'000);
 }
 
-TEST(ParameterServer, LosesNothingWhenAServerStopsAndComesBack) {
-  TestCluster cluster({.servers = 3, .replicas = 2, .shards = 6});
+TEST(ParameterServer, UsesAllReactorsOfAServer) {
+  TestCluster cluster({.servers = 2, .reactors = 3, .replicas = 2, .shards = 32});
+  ParameterClient client(cluster.client_options());
+  const TableHandle table = client.create_table({.name = "w", .keys = 320});
+  const std::vector<float> ones(320, 1.0F);
+  for (int i = 0; i < 5; ++i) {
+    client.push(table, Keys::range(0, 320), ones).wait();
+  }
+  std::vector<float> values(320);
+  client.pull(table, Keys::range(0, 320), values).wait();
+  EXPECT_EQ(values, std::vector<float>(320, 5.0F));
+
+  const ClusterStatus status = client.status();
+  EXPECT_EQ(status.servers.size(), 6U);
+  EXPECT_EQ(
+      std::ranges::count_if(status.servers,
+                            [](const auto& text) { return text.starts_with("server 1.2 at "); }),
+      1);
+  for (const ShardPlace& place : status.shards) {
+    ASSERT_EQ(place.chain.size(), 2U);
+    EXPECT_NE(place.chain[0].server, place.chain[1].server);
+  }
+  for (const NodeMetrics& node : client.metrics({60})) {
+    ASSERT_TRUE(node.is_up) << node.node;
+    const auto has_pushes = [](const MetricSample& sample) {
+      return sample.family == "messages_received" &&
+             (sample.label == "push" || sample.label == "forward") && sample.value > 0;
+    };
+    EXPECT_EQ(std::ranges::any_of(node.samples, has_pushes), node.node != "coordinator")
+        << node.node;
+  }
+  EXPECT_EQ(client.traffic().size(), 2U) << "by server";
+}
+
+TEST(ParameterServer, GivesReactorsConsecutivePorts) {
+  const ParameterCoordinator coordinator({.secret = kTestSecret});
+  ParameterServerOptions options{
+      .reactors = 3, .coordinator = coordinator.address(), .secret = kTestSecret};
+  for (int attempt = 0; attempt < 20; ++attempt) {  // the next ports may be in use
+    const comm::Address first = comm::listen_on().address;
+    options.listen = comm::to_text(first);
+    try {
+      const ParameterServer server(options);
+      ASSERT_EQ(server.addresses().size(), 3U);
+      for (std::uint16_t i = 0; i < 3; ++i) {
+        EXPECT_EQ(server.addresses()[i],
+                  comm::to_text({first.host, static_cast<std::uint16_t>(first.port + i)}));
+      }
+      return;
+    } catch (const comm::AddressInUse&) {
+    }
+  }
+  FAIL() << "found no three free ports";
+}
+
+TEST(ParameterServer, RefusesImpossibleReactors) {
+  const auto refuse = [](const ParameterServerOptions& options, std::string_view words) {
+    expect_error(ErrorKind::Usage, words, [&] { const ParameterServer server(options); });
+  };
+  ParameterServerOptions options{.coordinator = "127.0.0.1:1", .secret = kTestSecret};
+  options.reactors = 0;
+  refuse(options, "0 reactors are out of range: use 1 to 1024");
+  options.reactors = 3;
+  options.listen = "127.0.0.1:65534";
+  refuse(options, "65535 is the last");
+}
+
+class Reactors : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(Reactors, LoseNothingWhenTheirServerStopsAndComesBack) {
+  TestCluster cluster({.servers = 3, .reactors = GetParam(), .replicas = 2, .shards = 6});
   constexpr int kWorkers = 3;
   constexpr Key kKeys = 12;
   std::atomic<bool> stop = false;
@@ -156,6 +226,8 @@ TEST(ParameterServer, LosesNothingWhenAServerStopsAndComesBack) {
     EXPECT_GT(counts[i], 0);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(OneAndTwo, Reactors, testing::Values(1, 2));
 
 TEST(ParameterServer, BspEqualsSerialSgd) {
   // Minimizes (w - 3)^2 / 2 with the gradients of 4 workers; halves are exact, so the order of the sums does not matter.

@@ -28,7 +28,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Fault::SnapshotWithoutSequences, Fault::SkipGaps, Fault::IgnoreIncarnation,
                     Fault::ReuseEpoch, Fault::ForgetViews, Fault::ExpireEarly,
                     Fault::AdmitLearnerEarly, Fault::DropLastSynced, Fault::IgnoreReadMyWrites,
-                    Fault::RenumberRetries, Fault::StartEarly, Fault::ClockBeforeAcknowledged));
+                    Fault::RenumberRetries, Fault::StartEarly, Fault::ShareProcess,
+                    Fault::ClockBeforeAcknowledged));
 
 TEST(NoPlantedFault, IsNoticed) {
   EXPECT_EQ(simulate({.seed = 1}).problem, "");

@@ -17,23 +17,23 @@
 namespace trireme::ps {
 namespace {
 
-constexpr int kWorkers = 4;
+constexpr int kPoolWorkers = 4;
 
 PartPool::Options pool_of(int worker) {
-  return {.table = "parts", .worker = worker, .workers = kWorkers};
+  return {.table = "parts", .worker = worker, .workers = kPoolWorkers};
 }
 
 TEST(PartPool, HandsOutEveryPartOnceToWorkersOfDifferentSpeed) {
   constexpr std::int64_t kFirst = 12;
   constexpr std::int64_t kLast = 212;
   TestCluster cluster({.servers = 2, .replicas = 2});
-  std::vector<std::set<std::int64_t>> taken(kWorkers);
+  std::vector<std::set<std::int64_t>> taken(kPoolWorkers);
   {
     ParameterClient client(cluster.client_options());
     PartPool(client, pool_of(0)).open(kFirst, kLast);
   }
   std::vector<std::thread> threads;
-  for (int worker = 0; worker < kWorkers; ++worker) {
+  for (int worker = 0; worker < kPoolWorkers; ++worker) {
     threads.emplace_back([&, worker] {
       ParameterClient client(cluster.client_options());
       PartPool pool(client, pool_of(worker));
@@ -75,24 +75,24 @@ TEST(PartPool, StopsAtTheEndOfAStep) {
 
 constexpr std::int64_t kParts = 60;
 constexpr std::size_t kRowWidth = kTrainHead + kParts;
-constexpr Key kRows = 8;
+constexpr Key kPoolRows = 8;
 
 TableSpec uses_table() {
   return {.name = "uses",
-          .keys = kRows,
+          .keys = kPoolRows,
           .width = kRowWidth,
           .update = kTrainUpdate,
           .parameters = to_parameters({.optimizer = TrainUpdate::Optimizer::Sgd,
-                                       .workers = kWorkers,
+                                       .workers = kPoolWorkers,
                                        .aggregation = Aggregation::None})};
 }
 
 /// Adds 1 to the part's counter in every row, through the servers' SGD.
 std::vector<float> use_of(const Ticket& ticket) {
-  std::vector<float> rows(kRows * kRowWidth);
-  for (std::size_t row = 0; row < kRows; ++row) {
+  std::vector<float> rows(kPoolRows * kRowWidth);
+  for (std::size_t row = 0; row < kPoolRows; ++row) {
     const std::span<float> at = std::span(rows).subspan(row * kRowWidth, kRowWidth);
-    TrainHead{.worker = ticket.owner, .ticket = ticket.part + 1, .rate = kWorkers}.write(at);
+    TrainHead{.worker = ticket.owner, .ticket = ticket.part + 1, .rate = kPoolWorkers}.write(at);
     at[kTrainHead + static_cast<std::size_t>(ticket.part)] = -1;
   }
   return rows;
@@ -115,7 +115,7 @@ ParameterClientOptions client_of(const LocalServers& servers) {
     if (!ticket) {
       ::_exit(0);
     }
-    client.push(table, Keys::range(0, kRows), use_of(*ticket)).wait();
+    client.push(table, Keys::range(0, kPoolRows), use_of(*ticket)).wait();
     if (++done == 3 && worker == 0) {
       ::kill(::getpid(), SIGSTOP);
     }
@@ -151,7 +151,7 @@ TEST(PartPool, APartWhosePushArrivedIsNotUsedAgainWhenItsWorkerIsKilled) {
   ::kill(victim, SIGKILL);
   ::waitpid(victim, &status, 0);
   std::vector<pid_t> others;
-  for (int worker = 1; worker < kWorkers; ++worker) {
+  for (int worker = 1; worker < kPoolWorkers; ++worker) {
     others.push_back(start(worker));
   }
   ParameterClient client(client_of(servers));
@@ -164,11 +164,11 @@ TEST(PartPool, APartWhosePushArrivedIsNotUsedAgainWhenItsWorkerIsKilled) {
   PartPool pool(client, pool_of(2));
   const TableHandle table = client.create_table(uses_table());
   while (const std::optional<Ticket> ticket = pool.take()) {
-    client.push(table, Keys::range(0, kRows), use_of(*ticket)).wait();
+    client.push(table, Keys::range(0, kPoolRows), use_of(*ticket)).wait();
   }
-  std::vector<float> rows(kRows * kRowWidth);
-  client.pull(table, Keys::range(0, kRows), rows).wait();
-  for (std::size_t row = 0; row < kRows; ++row) {
+  std::vector<float> rows(kPoolRows * kRowWidth);
+  client.pull(table, Keys::range(0, kPoolRows), rows).wait();
+  for (std::size_t row = 0; row < kPoolRows; ++row) {
     for (std::size_t part = 0; part < kParts; ++part) {
       EXPECT_EQ(rows[row * kRowWidth + kTrainHead + part], 1.0F) << row << " " << part;
     }

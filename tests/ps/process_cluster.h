@@ -18,6 +18,7 @@ class ProcessCluster {
  public:
   struct Options {
     std::size_t servers = 3;
+    std::size_t reactors = 1;  ///< of each server
     std::size_t replicas = 2;
     std::string snapshot{};  ///< the folder
     std::string restore{};
@@ -29,7 +30,8 @@ class ProcessCluster {
            fmt::format("{}", options.replicas), "--min-servers",
            fmt::format("{}", options.servers)});
     for (std::size_t i = 0; i < options.servers; ++i) {
-      start({"--number", fmt::format("{}", i), "--coordinator", address_});
+      start({"--number", fmt::format("{}", i), "--reactors", fmt::format("{}", options.reactors),
+             "--coordinator", address_});
     }
   }
   void kill_all() { processes_.clear(); }

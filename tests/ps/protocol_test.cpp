@@ -1,4 +1,8 @@
+#include <algorithm>
 #include <cmath>
+#include <map>
+#include <random>
+#include <set>
 #include <utility>
 #include <variant>
 
@@ -56,6 +60,43 @@ TEST(Ring, MovesFewShardsWhenAServerLeaves) {
   }
   EXPECT_GT(moved, kShards / 32);
   EXPECT_LT(moved, kShards / 4);
+}
+
+TEST(NodeId, NamesTheReactorsOfAServer) {
+  EXPECT_EQ(to_text(server_node(2)), "server 2");
+  EXPECT_EQ(to_text(server_node(2, 1)), "server 2.1");
+  const NodeId last = server_node(kMaxServerNumber, kMaxReactors - 1);
+  EXPECT_TRUE(is_server(last));
+  EXPECT_EQ(server_number(last), kMaxServerNumber);
+  EXPECT_EQ(reactor_number(last), kMaxReactors - 1);
+}
+
+TEST(Ring, PutsReplicasOnDifferentProcessesAndUsesAllReactors) {
+  std::vector<NodeId> nodes;
+  for (std::uint64_t server = 0; server < 3; ++server) {
+    for (std::uint64_t reactor = 0; reactor < 4; ++reactor) {
+      nodes.push_back(server_node(server, reactor));
+    }
+  }
+  const Ring ring(nodes);
+  std::map<NodeId, int> heads;
+  constexpr int kShards = 1200;
+  for (int s = 0; s < kShards; ++s) {
+    const auto shard = static_cast<ShardId>(s);
+    const std::vector<NodeId> chain = ring.chain(shard, 4);
+    ASSERT_EQ(chain.size(), 3U) << "there are three processes";
+    std::set<std::uint64_t> servers;
+    for (const NodeId node : chain) {
+      servers.insert(server_number(node));
+      EXPECT_EQ(ring.node_of(server_number(node), shard), node);
+    }
+    EXPECT_EQ(servers.size(), 3U);
+    ++heads[chain[0]];
+  }
+  for (const NodeId node : nodes) {
+    EXPECT_GT(heads[node], kShards / 12 / 3) << to_text(node);
+  }
+  EXPECT_EQ(ring.node_of(3, ShardId{0}), std::nullopt);
 }
 
 // A has completed 0 iterations, B 4 and C 3; the bound is 3.
@@ -126,6 +167,123 @@ TEST(Coordinator, DoesNotTakeItsOwnPauseForSilence) {
     cluster.beat(1);
   }
   EXPECT_EQ(cluster.replicas(), 2U);
+}
+
+/// A coordinator and servers that do at once what it wants.
+class ObedientServers {
+ public:
+  static constexpr std::uint64_t kReactors = 3;
+  explicit ObedientServers(const CoordinatorOptions& options)
+      : coordinator_(options, updates_, 0) {}
+
+  void beat(std::uint64_t server, std::uint64_t reactor) {
+    const NodeId node = server_node(server, reactor);
+    ServerBeat message{.incarnation = 7,
+                       .sent = now_,
+                       .address = "127.0.0.1:1",
+                       .reactors = kReactors,
+                       .shards = {}};
+    for (std::size_t i = 0; i < coordinator_.shards().size(); ++i) {
+      const View& view = coordinator_.shards()[i].view;
+      const bool learns = view.learner && view.learner->server == node;
+      message.shards.push_back({static_cast<ShardId>(i), view.epoch,
+                                learns                  ? Progress::CaughtUp
+                                : view.has_member(node) ? Progress::Synced
+                                                        : Progress::Behind});
+    }
+    coordinator_.handle({node, NodeId::Coordinator, message}, now_, out_);
+  }
+  /// A tick after all reactors of these servers were heard.
+  void pass(std::uint64_t servers) {
+    for (std::uint64_t server = 0; server < servers; ++server) {
+      for (std::uint64_t reactor = 0; reactor < kReactors; ++reactor) {
+        beat(server, reactor);
+      }
+    }
+    tick();
+  }
+  void tick() {
+    now_ += 5'000;
+    coordinator_.tick(now_, out_);
+    out_.clear();
+  }
+  void move(const MoveShard& request) {
+    coordinator_.handle({worker_node(1), NodeId::Coordinator, request}, now_, out_);
+  }
+  [[nodiscard]] const std::vector<ShardRecord>& shards() const { return coordinator_.shards(); }
+  [[nodiscard]] bool is_healthy() const { return coordinator_.is_healthy(); }
+
+ private:
+  UpdateRegistry updates_;
+  Micros now_ = 0;
+  Outbox out_;
+  Coordinator coordinator_;
+};
+
+TEST(Coordinator, WaitsForAllReactorsOfAServer) {
+  ObedientServers servers({.shards = 4, .replicas = 1});
+  servers.beat(0, 0);
+  servers.beat(0, 2);
+  servers.tick();
+  EXPECT_EQ(servers.shards()[0].view.epoch, 0U);
+  servers.beat(0, 1);
+  servers.tick();
+  EXPECT_EQ(servers.shards()[0].view.epoch, 1U);
+}
+
+TEST(Coordinator, HasNoSecondReplicaInTheOnlyProcess) {
+  ObedientServers servers({.shards = 4, .replicas = 2});
+  servers.pass(1);
+  EXPECT_TRUE(servers.is_healthy());
+  for (const ShardRecord& record : servers.shards()) {
+    EXPECT_EQ(record.view.chain.size(), 1U);
+  }
+  for (int i = 0; i < 20; ++i) {
+    servers.pass(2);
+  }
+  EXPECT_TRUE(servers.is_healthy());
+  for (const ShardRecord& record : servers.shards()) {
+    EXPECT_EQ(record.view.processes(), 2U);
+  }
+}
+
+/// Shards move, also between the reactors of a process when one falls silent and returns. Only a death reduces the
+/// number of processes that hold a shard.
+TEST(Coordinator, NeverReducesTheProcessesOfAShardInAMove) {
+  for (std::uint32_t seed = 0; seed < 20; ++seed) {
+    std::mt19937 random(seed);
+    constexpr std::uint64_t kProcesses = 4;
+    ObedientServers servers(
+        {.shards = 8, .replicas = 2, .min_servers = kProcesses, .max_transfers = 1});
+    servers.pass(kProcesses);
+    std::pair<std::uint64_t, std::uint64_t> silent;
+    for (int step = 0; step < 1000; ++step) {
+      if (step % 100 == 0) {
+        silent = {random() % kProcesses, random() % ObedientServers::kReactors};
+      }
+      for (std::uint64_t node = 0; node < kProcesses * ObedientServers::kReactors; ++node) {
+        const std::pair at(node / ObedientServers::kReactors, node % ObedientServers::kReactors);
+        if (at != silent || step % 100 > 50) {
+          servers.beat(at.first, at.second);
+        }
+      }
+      if (random() % 4 == 0) {
+        servers.move({static_cast<ShardId>(random() % 8), {random() % kProcesses}});
+      }
+      const std::vector<ShardRecord> before = servers.shards();
+      servers.tick();
+      for (std::size_t i = 0; i < before.size(); ++i) {
+        const View& view = servers.shards()[i].view;
+        const bool has_lost_silent =
+            before[i].view.has_member(server_node(silent.first, silent.second)) &&
+            !view.has_member(server_node(silent.first, silent.second));
+        if (!has_lost_silent) {
+          ASSERT_GE(view.processes(), std::min<std::size_t>(before[i].view.processes(), 2))
+              << "seed " << seed << ", step " << step;
+        }
+      }
+    }
+  }
 }
 
 // A tail whose lease has just ended ignores a pull; pushes to the same shard are answered all the time.

@@ -6,6 +6,8 @@
 #include <optional>
 #include <queue>
 #include <random>
+#include <set>
+#include <span>
 #include <variant>
 #include <vector>
 
@@ -24,7 +26,7 @@ constexpr Timing kTiming{
 constexpr Micros kTick = 5'000;
 constexpr double kSlowNodes = 0.1;
 constexpr std::size_t kMaxLives = 24;  ///< of workers, each with its own component
-constexpr Key kKeys = 6;
+constexpr Key kCounterKeys = 6;
 constexpr TableId kCounters{0};
 constexpr TableId kClocked{1};
 constexpr SimTime kFaultsEnd = 700'000;
@@ -116,6 +118,7 @@ class World {
   };
   struct ServerNode : Node {
     std::unique_ptr<Server> machine;
+    SimTime heard = 0;  ///< when the coordinator last had a message from it
   };
   /// What a worker waits for.
   struct PendingOp {
@@ -176,7 +179,7 @@ class World {
 
   void start_coordinator();
   void persist();
-  void start_server(std::size_t i);
+  void start_server(std::size_t process);
   void start_worker(std::size_t i);
   void init_clock(Node& node);
   void inject_fault();
@@ -186,17 +189,22 @@ class World {
       fmt::print("{:>8} *** {}\n", now_, fmt::format(text, std::forward<T>(values)...));
     }
   }
-  void crash_server(std::size_t i);
-  [[nodiscard]] bool would_lose(std::size_t server) const;
-  [[nodiscard]] bool may_stall(std::size_t server) const;
-  void cut_off(std::size_t server);
+  /// The nodes of a process.
+  [[nodiscard]] std::span<ServerNode> nodes_of(std::size_t process) {
+    return std::span(servers_).subspan(process * reactors_, reactors_);
+  }
+  void crash_server(std::size_t process);
+  [[nodiscard]] bool would_lose(std::size_t process) const;
+  [[nodiscard]] bool may_stall(std::span<const ServerNode> nodes) const;
+  void cut_off(std::size_t process);
+  void pause_server(std::size_t process);
   void end_faults();
 
   void work(WorkerNode& worker);
   void start_iteration(WorkerNode& worker);
   void begin_op(WorkerNode& worker);
   void push(WorkerNode& worker, TableId table, std::vector<Key> keys, Reply reply, Outbox& out);
-  void pull(WorkerNode& worker, TableId table, std::vector<Key> keys, Outbox& out);
+  void pull(WorkerNode& worker, TableId table, const std::vector<Key>& keys, Outbox& out);
   void complete(WorkerNode& worker);
   void finish(WorkerNode& worker, const Completion& completion);
   void note_read(const WorkerNode& worker, const PendingOp& op, const Values& values);
@@ -204,8 +212,9 @@ class World {
   void check_start(const WorkerNode& worker);
   [[nodiscard]] bool is_done();
   void check_end();
+  void check_placement();
   [[nodiscard]] KeyHistory& history(TableId table, Key key) {
-    return histories_.at(table == kCounters ? key : kKeys + key);
+    return histories_.at(table == kCounters ? key : kCounterKeys + key);
   }
 
   SimulationOptions options_;
@@ -221,7 +230,9 @@ class World {
   std::string durable_;
   std::uint64_t durable_version_ = 0;
   std::vector<ShardRecord> records_;
-  std::vector<ServerNode> servers_;
+  std::size_t processes_ = 0;
+  std::size_t reactors_ = 1;         ///< of each process
+  std::vector<ServerNode> servers_;  ///< the nodes of process 0, then those of process 1, …
   std::vector<WorkerNode> workers_;
   std::vector<KeyHistory> histories_;
   std::size_t next_slot_ = 0;
@@ -235,13 +246,14 @@ class World {
 };
 
 World::World(const SimulationOptions& options) : options_(options), random_(options.seed) {
-  const auto servers = static_cast<std::size_t>(between(3, 5));
+  processes_ = static_cast<std::size_t>(between(3, 5));
+  reactors_ = static_cast<std::size_t>(between(1, 2));
   const auto workers = static_cast<std::size_t>(between(2, 4));
   staleness_ = between(0, 3);
   drop_ = chance(0.5) ? 0.0 : 0.03;
   duplicate_ = chance(0.5) ? 0.0 : 0.03;
   slow_ = chance(0.3) ? 0.0 : 0.03;
-  const TableSpec counters{.name = "counters", .keys = kKeys, .width = kMaxLives};
+  const TableSpec counters{.name = "counters", .keys = kCounterKeys, .width = kMaxLives};
   const TableSpec clocked{.name = "clocked",
                           .keys = 1,
                           .width = kMaxLives,
@@ -249,16 +261,15 @@ World::World(const SimulationOptions& options) : options_(options), random_(opti
                           .staleness = staleness_};
   coordinator_options_ = {.shards = 3,
                           .replicas = static_cast<std::size_t>(between(2, 3)),
-                          .min_servers = servers,
+                          .min_servers = processes_,
                           .timing = kTiming,
                           .tables = {counters, clocked}};
-  histories_.assign(kKeys + 1, KeyHistory(kMaxLives));
+  histories_.assign(kCounterKeys + 1, KeyHistory(kMaxLives));
   start_coordinator();
-  servers_.resize(servers);
+  servers_.resize(processes_ * reactors_);
   workers_.resize(workers);
-  for (std::size_t i = 0; i < servers; ++i) {
-    servers_[i].id = server_node(i);
-    start_server(i);
+  for (std::size_t process = 0; process < processes_; ++process) {
+    start_server(process);
   }
   for (std::size_t i = 0; i < workers; ++i) {
     start_worker(i);
@@ -291,16 +302,20 @@ void World::persist() {
   }
 }
 
-void World::start_server(std::size_t i) {
-  ServerNode& node = servers_[i];
-  init_clock(node);
-  node.machine = std::make_unique<Server>(
-      ServerOptions{.id = node.id,
-                    .incarnation = next_incarnation_++,
-                    .address = fmt::format("s{}", i),
-                    .timing = kTiming,
-                    .chunk_bytes = static_cast<std::size_t>(between(200, 2000))},
-      updates_);
+void World::start_server(std::size_t process) {
+  std::uint64_t reactor = 0;
+  for (ServerNode& node : nodes_of(process)) {
+    node.id = server_node(process, reactor++);
+    init_clock(node);
+    node.machine = std::make_unique<Server>(
+        ServerOptions{.id = node.id,
+                      .incarnation = next_incarnation_++,
+                      .reactors = static_cast<std::uint32_t>(reactors_),
+                      .address = fmt::format("s{}", static_cast<std::uint64_t>(node.id)),
+                      .timing = kTiming,
+                      .chunk_bytes = static_cast<std::size_t>(between(200, 2000))},
+        updates_);
+  }
 }
 
 void World::start_worker(std::size_t i) {
@@ -358,7 +373,8 @@ void World::send(Outbox& out) {
     if (has_faults_ && chance(duplicate_)) {
       schedule(now_ + delay(), envelope.to, envelope);
     }
-    schedule(now_ + delay(), envelope.to, std::move(envelope));
+    const auto to = envelope.to;
+    schedule(now_ + delay(), to, std::move(envelope));
   }
   out.clear();
 }
@@ -405,6 +421,9 @@ void World::call(NodeId to, const Envelope* envelope) {
     }
   };
   if (to == NodeId::Coordinator) {
+    if (envelope && is_server(envelope->from)) {
+      static_cast<ServerNode&>(*node(envelope->from)).heard = now_;
+    }
     run(*coordinator_);
     persist();
     note_registrations();
@@ -423,38 +442,42 @@ void World::call(NodeId to, const Envelope* envelope) {
 
 // --- Faults.
 
-/// Whether a shard could be left without a replica that has everything, if the server failed now: more failures at a time
-/// than the replication promises to survive. A server that was just paused may be about to lose its place.
-bool World::would_lose(std::size_t server) const {
+/// Whether a shard could be left without a replica that has everything, if the process failed now: more failures at a time
+/// than the replication promises to survive. A node that was just paused, or whose heartbeats were lost, may be about to
+/// lose its place.
+bool World::would_lose(std::size_t process) const {
   // A slow coordinator notices late that a server was silent.
   const SimTime patience = (coordinator_node_.period > 0 ? 12 : 2) * kTiming.lease;
   return std::ranges::any_of(records_, [&](const ShardRecord& record) {
     std::size_t left = 0;
-    std::size_t failed = 0;
+    std::set<std::uint64_t> failed;  // processes
     for (std::size_t i = 0; i < record.view.chain.size(); ++i) {
       const Member& member = record.view.chain[i];
       const auto at = std::ranges::find(servers_, member.server, &ServerNode::id);
       const bool is_synced = i + 1 < record.view.chain.size() || record.is_tail_synced;
       const SimTime disturbed =
           std::max({at->paused_until, at->cut_until, coordinator_node_.paused_until});
-      const bool is_calm = at->period == 0 && now_ - disturbed > patience;
+      const bool is_calm =
+          at->period == 0 && now_ - disturbed > patience && now_ - at->heard < kTiming.lease / 2;
       const bool holds =
           at->is_up && is_calm && at->machine->options().incarnation == member.incarnation;
-      const bool survives = holds && at->id != servers_[server].id;
+      const bool survives = holds && server_number(at->id) != process;
       left += is_synced && survives ? 1U : 0U;
-      failed += survives ? 0U : 1U;
+      if (!survives) {
+        failed.insert(server_number(at->id));
+      }
     }
-    return left == 0 || failed >= coordinator_options_.replicas;
+    return left == 0 || failed.size() >= coordinator_options_.replicas;
   });
 }
 
-/// Whether nobody in the server's chains has crashed without the coordinator knowing: otherwise it could take the paused
-/// server for dead first, and keep the one that is.
-bool World::may_stall(std::size_t server) const {
+/// Whether nobody in the nodes' chains has crashed without the coordinator knowing: otherwise it could take the paused
+/// nodes for dead first, and keep the one that is.
+bool World::may_stall(std::span<const ServerNode> nodes) const {
   return std::ranges::none_of(records_, [&](const ShardRecord& record) {
     const auto& chain = record.view.chain;
-    const bool concerns =
-        std::ranges::find(chain, servers_[server].id, &Member::server) != chain.end();
+    const bool concerns = std::ranges::any_of(
+        nodes, [&](const ServerNode& n) { return record.view.has_member(n.id); });
     return concerns && std::ranges::any_of(chain, [&](const Member& member) {
              const auto at = std::ranges::find(servers_, member.server, &ServerNode::id);
              return !at->is_up || at->machine->options().incarnation != member.incarnation;
@@ -462,25 +485,47 @@ bool World::may_stall(std::size_t server) const {
   });
 }
 
-void World::crash_server(std::size_t i) {
-  if (!servers_[i].is_up) {
-    return start_server(i);
+void World::crash_server(std::size_t process) {
+  if (!nodes_of(process).front().is_up) {
+    return start_server(process);
   }
-  if (!would_lose(i)) {
-    servers_[i].is_up = false;
-    note("server {} crashes", i);
+  if (!would_lose(process)) {
+    for (ServerNode& node : nodes_of(process)) {
+      node.is_up = false;
+    }
+    note("server {} crashes", process);
     ++result_.crashes;
   }
 }
 
+/// All its nodes, or one whose thread is stuck.
+void World::pause_server(std::size_t process) {
+  std::span<ServerNode> nodes = nodes_of(process);
+  if (chance(0.5)) {
+    nodes = nodes.subspan(
+        static_cast<std::size_t>(between(0, static_cast<std::int64_t>(nodes.size()) - 1)), 1);
+  }
+  if (!may_stall(nodes)) {
+    return;
+  }
+  const SimTime until = now_ + between(5'000, 150'000);
+  for (ServerNode& node : nodes) {
+    node.paused_until = until;
+    note("{} pauses until {}", to_text(node.id), until);
+  }
+  ++result_.pauses;
+}
+
 /// The server and some workers cannot reach the coordinator, but each other.
-void World::cut_off(std::size_t server) {
-  if (!may_stall(server)) {
+void World::cut_off(std::size_t process) {
+  if (!may_stall(nodes_of(process))) {
     return;
   }
   const SimTime until = now_ + between(60'000, 200'000);
-  servers_[server].cut_until = until;
-  note("server {} is cut off until {}", server, until);
+  for (ServerNode& node : nodes_of(process)) {
+    node.cut_until = until;
+  }
+  note("server {} is cut off until {}", process, until);
   for (WorkerNode& worker : workers_) {
     if (chance(0.4)) {
       worker.cut_until = until;
@@ -493,7 +538,7 @@ void World::cut_off(std::size_t server) {
 void World::inject_fault() {
   const std::int64_t kind = between(0, 99);
   const auto server =
-      static_cast<std::size_t>(between(0, static_cast<std::int64_t>(servers_.size()) - 1));
+      static_cast<std::size_t>(between(0, static_cast<std::int64_t>(processes_) - 1));
   const auto worker =
       static_cast<std::size_t>(between(0, static_cast<std::int64_t>(workers_.size()) - 1));
   if (kind < 30) {
@@ -501,11 +546,7 @@ void World::inject_fault() {
   } else if (kind < 40) {
     cut_off(server);
   } else if (kind < 60) {
-    if (may_stall(server)) {
-      servers_[server].paused_until = now_ + between(5'000, 150'000);
-      note("server {} pauses until {}", server, servers_[server].paused_until);
-      ++result_.pauses;
-    }
+    pause_server(server);
   } else if (kind < 70) {
     coordinator_node_.paused_until = now_ + between(5'000, 100'000);
     note("the coordinator pauses until {}", coordinator_node_.paused_until);
@@ -521,10 +562,10 @@ void World::inject_fault() {
     ++result_.crashes;
     start_worker(worker);
   } else {
-    std::vector<NodeId> to;
-    for (const ServerNode& candidate : servers_) {
+    std::vector<std::uint64_t> to;
+    for (std::uint64_t candidate = 0; candidate < processes_; ++candidate) {
       if (to.size() < coordinator_options_.replicas && chance(0.6)) {
-        to.push_back(candidate.id);
+        to.push_back(candidate);
       }
     }
     ++result_.moves;
@@ -538,9 +579,9 @@ void World::inject_fault() {
 void World::end_faults() {
   has_faults_ = false;
   slow_ = 0;
-  for (std::size_t i = 0; i < servers_.size(); ++i) {
-    if (!servers_[i].is_up) {
-      start_server(i);
+  for (std::size_t process = 0; process < processes_; ++process) {
+    if (!nodes_of(process).front().is_up) {
+      start_server(process);
     }
   }
 }
@@ -615,7 +656,7 @@ void World::begin_op(WorkerNode& worker) {
   if (chance(0.5)) {
     push(worker, kCounters, std::move(keys), chance(0.3) ? Reply::Values : Reply::Acknowledge, out);
   } else {
-    pull(worker, kCounters, std::move(keys), out);
+    pull(worker, kCounters, keys, out);
   }
   send(out);
 }
@@ -638,7 +679,7 @@ void World::push(WorkerNode& worker, TableId table, std::vector<Key> keys, Reply
   worker.pending.emplace(id, std::move(op));
 }
 
-void World::pull(WorkerNode& worker, TableId table, std::vector<Key> keys, Outbox& out) {
+void World::pull(WorkerNode& worker, TableId table, const std::vector<Key>& keys, Outbox& out) {
   PendingOp op{.is_read = true, .table = table, .keys = keys, .begin = now_};
   for (const Key key : keys) {
     op.own.push_back(history(table, key).begun(worker.slot));
@@ -715,7 +756,7 @@ void World::check_end() {
   WorkerNode reader;
   start_worker(0);
   workers_[0].has_joined = true;  // only reads
-  const auto tables = {std::pair(kCounters, kKeys), std::pair(kClocked, Key{1})};
+  const auto tables = {std::pair(kCounters, kCounterKeys), std::pair(kClocked, Key{1})};
   while (!workers_[0].machine->is_ready() && !events_.empty() && now_ < kDeadline + kFaultsEnd) {
     Event event = events_.top();
     events_.pop();
@@ -748,6 +789,25 @@ void World::check_end() {
   }
 }
 
+/// Soon after the faults, every shard has its replicas in different processes.
+void World::check_placement() {
+  const std::size_t wanted = std::min(coordinator_options_.replicas, processes_);
+  const auto is_spread = [&](const ShardRecord& record) {
+    return record.view.processes() >= wanted;
+  };
+  while (!std::ranges::all_of(records_, is_spread) && !events_.empty() && now_ < 2 * kDeadline) {
+    Event event = events_.top();
+    events_.pop();
+    now_ = event.time;
+    dispatch(std::move(event));
+  }
+  for (const ShardRecord& record : records_) {
+    if (!is_spread(record)) {
+      fail(fmt::format("replicas share processes: {}", describe(record.view)));
+    }
+  }
+}
+
 SimulationResult World::run() {
   SimTime next_fault = 60'000;
   const SimTime fault_gap = between(10'000, 60'000);
@@ -766,6 +826,7 @@ SimulationResult World::run() {
     dispatch(std::move(event));
     if (!has_faults_ && is_done()) {
       check_end();
+      check_placement();
       break;
     }
     if (now_ > kDeadline) {

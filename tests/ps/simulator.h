@@ -1,6 +1,6 @@
 // A simulated cluster: the real state machines of coordinator, servers and clients, on a network that drops, duplicates,
-// delays and reorders, with nodes that crash, pause and restart and whose clocks run at different rates. Everything
-// follows from the seed. Checks that no push is lost or doubled, that the history of every key is linearizable, that
+// delays and reorders, with nodes that crash, pause and restart and whose clocks run at different rates. A server is a
+// process with one or two nodes, which crash and restart together. Everything follows from the seed. Checks that no push is lost or doubled, that the history of every key is linearizable, that
 // workers read their own writes, the staleness bound, and that all operations finish once the faults end.
 #pragma once
 

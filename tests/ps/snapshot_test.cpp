@@ -18,9 +18,9 @@
 namespace trireme::ps {
 namespace {
 
-constexpr Key kKeys = 40;
-constexpr std::size_t kWidth = 3;
-const TableSpec kDense{.name = "dense", .keys = kKeys, .width = kWidth};
+constexpr Key kDenseKeys = 40;
+constexpr std::size_t kDenseWidth = 3;
+const TableSpec kDense{.name = "dense", .keys = kDenseKeys, .width = kDenseWidth};
 const TableSpec kMomentum{
     .name = "momentum", .keys = 8, .width = 1, .update = "momentum", .parameters = {0.5F, 0.5F}};
 const TableSpec kSparse{
@@ -49,11 +49,11 @@ void wait_for_snapshot(const std::string& folder) {
 }
 
 void push_everything(ParameterClient& client) {
-  std::vector<float> numbers(kKeys * kWidth);
+  std::vector<float> numbers(kDenseKeys * kDenseWidth);
   std::iota(numbers.begin(), numbers.end(), 1.0F);
   const TableHandle dense = client.create_table(kDense);
-  client.push(dense, Keys::range(0, kKeys), numbers).wait();
-  client.push(dense, Keys::range(0, kKeys), numbers).wait();
+  client.push(dense, Keys::range(0, kDenseKeys), numbers).wait();
+  client.push(dense, Keys::range(0, kDenseKeys), numbers).wait();
   const std::vector<float> ones(8, 1.0F);
   client.push(client.create_table(kMomentum), Keys::range(0, 8), ones).wait();
   const std::vector<float> pairs{1, 2, 3, 4, 5, 6};
@@ -62,10 +62,10 @@ void push_everything(ParameterClient& client) {
 
 /// `extra`: what was added to key 0 of the dense table.
 void expect_everything(ParameterClient& client, float extra) {
-  std::vector<float> values(kKeys * kWidth);
-  client.pull(client.create_table(kDense), Keys::range(0, kKeys), values).wait();
+  std::vector<float> values(kDenseKeys * kDenseWidth);
+  client.pull(client.create_table(kDense), Keys::range(0, kDenseKeys), values).wait();
   for (std::size_t i = 0; i < values.size(); ++i) {
-    EXPECT_EQ(values[i], 2 * static_cast<float>(i + 1) + (i < kWidth ? extra : 0)) << i;
+    EXPECT_EQ(values[i], 2 * static_cast<float>(i + 1) + (i < kDenseWidth ? extra : 0)) << i;
   }
   std::vector<float> pairs(6);
   client.pull(client.create_table(kSparse), Keys::list(kSparseKeys), pairs).wait();
@@ -85,7 +85,7 @@ void expect_momentum(ParameterClient& client) {
 }
 
 Push hundred_to_key_0(Sequence sequence) {
-  static const std::vector<float> hundreds(kWidth, 100.0F);
+  static const std::vector<float> hundreds(kDenseWidth, 100.0F);
   return {.shard = ShardId{0},
           .sequence = sequence,
           .table = TableId{0},
@@ -95,7 +95,7 @@ Push hundred_to_key_0(Sequence sequence) {
 
 /// Pushes to a cluster of three servers, stores a snapshot and kills them all.
 void store_and_kill(const std::string& address, const std::string& folder) {
-  ProcessCluster cluster(address, {.servers = 3, .replicas = 2, .snapshot = folder});
+  ProcessCluster cluster(address, {.servers = 3, .reactors = 2, .replicas = 2, .snapshot = folder});
   ParameterClient client(cluster.client_options());
   push_everything(client);
   RawWorker worker(address, 7);
@@ -104,10 +104,11 @@ void store_and_kill(const std::string& address, const std::string& folder) {
   cluster.kill_all();
 }
 
-void expect_restored(const std::string& folder, std::size_t servers, std::size_t replicas) {
+void expect_restored(const std::string& folder, std::size_t servers, std::size_t replicas,
+                     std::size_t reactors) {
   const std::string address = ProcessCluster::free_address();
-  const ProcessCluster cluster(address,
-                               {.servers = servers, .replicas = replicas, .restore = folder});
+  const ProcessCluster cluster(
+      address, {.servers = servers, .reactors = reactors, .replicas = replicas, .restore = folder});
   ParameterClient client(cluster.client_options());
   expect_everything(client, 100);
   RawWorker worker(address, 7);
@@ -125,8 +126,9 @@ void expect_restored(const std::string& folder, std::size_t servers, std::size_t
 TEST(Snapshot, RestoresIntoFewerAndMoreServersWithTheSequenceNumbers) {
   const TemporaryFolder folder;
   store_and_kill(ProcessCluster::free_address(), folder.path());
-  expect_restored(folder.path(), 2, 1);
-  expect_restored(folder.path(), 5, 3);
+  expect_restored(folder.path(), 2, 1, 1);
+  expect_restored(folder.path(), 5, 3, 1);
+  expect_restored(folder.path(), 2, 2, 3);
 }
 
 TEST(Snapshot, LetsAWorkerContinueThatSurvivedTheCluster) {

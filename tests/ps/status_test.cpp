@@ -94,6 +94,26 @@ TEST(PsStatus, ShowsServersTablesAndShards) {
   EXPECT_EQ(json.at("shards")[0].at("chain").size(), 2U);
 }
 
+TEST(PsStatus, ShowsTheReactorsOfEachServer) {
+  const std::string address = ProcessCluster::free_address();
+  const ProcessCluster cluster(address, {.servers = 2, .reactors = 2, .replicas = 2});
+  ParameterClient client(cluster.client_options());
+  const std::string text = run_status(address, "");
+  for (const char* node : {"server 0 at ", "server 0.1 at ", "server 1 at ", "server 1.1 at "}) {
+    EXPECT_NE(text.find(node), std::string::npos) << text;
+  }
+  const Json json = Json::parse(run_status(address, "--json"));
+  EXPECT_EQ(json.at("servers").size(), 4U);
+  for (const Json& shard : json.at("shards")) {
+    EXPECT_EQ(shard.at("chain").size(), 2U);
+    EXPECT_NE(shard.at("chain")[0], shard.at("chain")[1]);
+    EXPECT_EQ(shard.at("reactors").size(), 2U);
+  }
+  const OpenMetrics metrics(run_status(address, "--metrics"));
+  EXPECT_EQ(metrics.at("trireme_ps_up{node=\"server 1.1\"}"), 1);
+  EXPECT_EQ(metrics.at("trireme_ps_servers_alive{node=\"coordinator\"}"), 2);
+}
+
 TEST(PsStatus, PrintsMetricsOfEveryNodeAsOpenMetrics) {
   const std::string address = ProcessCluster::free_address();
   const ProcessCluster cluster(address, {.servers = 2, .replicas = 2});

@@ -15,13 +15,13 @@ namespace trireme::ps {
 namespace {
 
 constexpr std::size_t kBlock = 24;
-constexpr std::size_t kWidth = kTrainHead + kBlock;
-constexpr std::size_t kRows = 12;
+constexpr std::size_t kTrainWidth = kTrainHead + kBlock;
+constexpr std::size_t kModelRows = 12;
 
 std::vector<float> rows_with(const TrainHead& head, std::span<const float> elements) {
-  std::vector<float> rows(kRows * kWidth);
-  for (std::size_t row = 0; row < kRows; ++row) {
-    const std::span<float> at = std::span(rows).subspan(row * kWidth, kWidth);
+  std::vector<float> rows(kModelRows * kTrainWidth);
+  for (std::size_t row = 0; row < kModelRows; ++row) {
+    const std::span<float> at = std::span(rows).subspan(row * kTrainWidth, kTrainWidth);
     head.write(at);
     std::ranges::copy(elements.subspan(row * kBlock, kBlock), at.begin() + kTrainHead);
   }
@@ -30,8 +30,8 @@ std::vector<float> rows_with(const TrainHead& head, std::span<const float> eleme
 
 std::vector<float> elements_of(std::span<const float> rows) {
   std::vector<float> elements;
-  for (std::size_t row = 0; row < kRows; ++row) {
-    const std::span<const float> block = rows.subspan(row * kWidth + kTrainHead, kBlock);
+  for (std::size_t row = 0; row < kModelRows; ++row) {
+    const std::span<const float> block = rows.subspan(row * kTrainWidth + kTrainHead, kBlock);
     elements.insert(elements.end(), block.begin(), block.end());
   }
   return elements;
@@ -50,7 +50,7 @@ std::vector<float> gradient_at(std::span<const float> model, int worker, int ste
 
 /// Serial SGD on the mean of the workers' gradients.
 std::vector<float> serial_sgd(int workers, int steps, float rate) {
-  std::vector<float> model(kRows * kBlock, 1.0F);
+  std::vector<float> model(kModelRows * kBlock, 1.0F);
   for (int step = 0; step < steps; ++step) {
     std::vector<float> sum = gradient_at(model, 0, step);
     for (int worker = 1; worker < workers; ++worker) {
@@ -70,9 +70,9 @@ std::vector<float> served_sgd(int workers, int steps, float rate, const TableSpe
   TestCluster cluster({.servers = 2, .replicas = 2, .shards = 4});
   ParameterClient observer(cluster.client_options());
   const TableHandle table = observer.create_table(spec);
-  const std::vector<float> ones(kRows * kBlock, 1.0F);
+  const std::vector<float> ones(kModelRows * kBlock, 1.0F);
   observer
-      .push(table, Keys::range(0, kRows),
+      .push(table, Keys::range(0, kModelRows),
             rows_with({.operation = TrainHead::Operation::Assign}, ones))
       .wait();
   std::vector<std::thread> threads;
@@ -85,10 +85,10 @@ std::vector<float> served_sgd(int workers, int steps, float rate, const TableSpe
   for (int worker = 0; worker < workers; ++worker) {
     threads.emplace_back([&, worker] {
       ParameterClient& client = *clients[static_cast<std::size_t>(worker)];
-      std::vector<float> rows(kRows * kWidth);
+      std::vector<float> rows(kModelRows * kTrainWidth);
       for (int step = 0; step < steps; ++step) {
         client.start_iteration(table);
-        client.pull(table, Keys::range(0, kRows), rows).wait();
+        client.pull(table, Keys::range(0, kModelRows), rows).wait();
         EXPECT_EQ(update_count(rows), step);
         const std::vector<float> gradient = gradient_at(elements_of(rows), worker, step);
         if ((step + worker) % 3 == 0) {  // gradients arrive in another order in each step
@@ -96,7 +96,7 @@ std::vector<float> served_sgd(int workers, int steps, float rate, const TableSpe
         }
         const std::vector<float> pushed =
             rows_with({.worker = worker, .ticket = step + 1, .rate = rate}, gradient);
-        client.push(table, Keys::range(0, kRows), pushed).wait();
+        client.push(table, Keys::range(0, kModelRows), pushed).wait();
         client.complete_iteration(table);
       }
     });
@@ -107,15 +107,15 @@ std::vector<float> served_sgd(int workers, int steps, float rate, const TableSpe
     cluster.start(0);
   }
   std::ranges::for_each(threads, &std::thread::join);
-  std::vector<float> rows(kRows * kWidth);
-  observer.pull(table, Keys::range(0, kRows), rows).wait();
+  std::vector<float> rows(kModelRows * kTrainWidth);
+  observer.pull(table, Keys::range(0, kModelRows), rows).wait();
   return elements_of(rows);
 }
 
 TableSpec sgd_table(int workers, Consistency consistency) {
   return {.name = "model",
-          .keys = kRows,
-          .width = kWidth,
+          .keys = kModelRows,
+          .width = kTrainWidth,
           .update = kTrainUpdate,
           .parameters = to_parameters({.optimizer = TrainUpdate::Optimizer::Sgd,
                                        .workers = workers,
@@ -143,23 +143,23 @@ TEST(TrainUpdate, BspHasTheSameBitsWhenAServerFails) {
 }
 
 TEST(TrainUpdate, TheHottestServerMovesTheTrafficOfAllWorkersDividedByTheServers) {
-  constexpr std::uint64_t kModel = kRows * kWidth * sizeof(float);
+  constexpr std::uint64_t kModel = kModelRows * kTrainWidth * sizeof(float);
   constexpr int kWorkers = 3;
   constexpr int kSteps = 5;
   for (const std::size_t servers : {1, 2, 4}) {
-    const TestCluster cluster({.servers = servers, .shards = kRows});  // a shard is one row
+    const TestCluster cluster({.servers = servers, .shards = kModelRows});  // a shard is one row
     const TableSpec spec = sgd_table(kWorkers, Consistency::Async);
     std::map<std::uint64_t, ServerTraffic> at_server;
     std::map<std::uint64_t, std::uint64_t> held;
     for (int worker = 0; worker < kWorkers; ++worker) {
       ParameterClient client(cluster.client_options());
       const TableHandle table = client.create_table(spec);
-      std::vector<float> rows(kRows * kWidth);
-      client.pull(table, Keys::range(0, kRows), rows).wait();  // connects
+      std::vector<float> rows(kModelRows * kTrainWidth);
+      client.pull(table, Keys::range(0, kModelRows), rows).wait();  // connects
       const std::map<std::uint64_t, ServerTraffic> before = client.traffic();
       for (int step = 0; step < kSteps; ++step) {
-        client.pull(table, Keys::range(0, kRows), rows).wait();
-        client.push(table, Keys::range(0, kRows), rows).wait();
+        client.pull(table, Keys::range(0, kModelRows), rows).wait();
+        client.push(table, Keys::range(0, kModelRows), rows).wait();
       }
       for (const auto& [server, traffic] : client.traffic()) {
         at_server[server].received += traffic.sent - before.at(server).sent;
@@ -167,11 +167,11 @@ TEST(TrainUpdate, TheHottestServerMovesTheTrafficOfAllWorkersDividedByTheServers
       }
       held.clear();
       for (const ShardPlace& place : client.status().shards) {
-        ++held[place.chain.front()];
+        ++held[place.chain.front().server];
       }
     }
     for (const auto& [server, rows] : held) {
-      constexpr std::uint64_t kRow = kModel / kRows;
+      constexpr std::uint64_t kRow = kModel / kModelRows;
       const auto expected = static_cast<double>(kSteps * kWorkers * kRow * rows);
       for (const std::uint64_t bytes : {at_server[server].received, at_server[server].sent}) {
         EXPECT_GE(static_cast<double>(bytes), expected);

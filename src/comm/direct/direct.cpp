@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "comm/direct/direct_limits.h"
 
 namespace trireme::comm {
@@ -100,7 +101,7 @@ Progress DirectOp::await_begin() {
 
 void DirectOp::publish(Tick tick) {
   state_.area(direct_.me)
-      .clocks[static_cast<std::size_t>(tick.stage)]
+      .clocks[position_of(tick.stage)]
       .store(peers_.clock_at(tick.chunks), std::memory_order_seq_cst);
   state_.ring_members();
 }

@@ -70,7 +70,7 @@ class DirectPeers {
     return slot(rank).stamp.load(std::memory_order_acquire) == sequence_;
   }
   [[nodiscard]] bool has_reached(Rank rank, Stage stage, std::int64_t chunks) const {
-    return chunks <= 0 || state_.area(rank).clocks[static_cast<std::size_t>(stage)].load(
+    return chunks <= 0 || state_.area(rank).clocks[position_of(stage)].load(
                               std::memory_order_acquire) >= clock_at(chunks);
   }
   [[nodiscard]] Offers offers(Rank rank) const {

@@ -9,8 +9,6 @@
 namespace trireme::comm {
 namespace {
 
-constexpr auto kChunk = static_cast<double>(kChunkBytes);
-
 /// What one rank does, in bytes.
 struct Work {
   double copied = 0;    ///< touched in the caller's buffers, copying
@@ -196,7 +194,7 @@ Parts parts_of(const DirectQuery& query) {
     return vector ? parts_alone(query, n) : parts_staged(query, n, block);
   }
   Parts parts = parts_staged(query, n, block);
-  parts.windows = std::ceil(input / kChunk);
+  parts.windows = std::ceil(input / static_cast<double>(kChunkBytes));
   parts.waits = 1 + parts.windows * (vector ? 3 : 2);
   return parts;
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/indexed_vector.h"
+
 namespace trireme::comm {
 namespace {
 
@@ -50,8 +52,7 @@ Stores StorePolicy::propose(Operation operation, std::int64_t bytes) {
     return first_;
   }
   const auto length = std::bit_width(static_cast<std::uint64_t>(bytes / kShortestCall));
-  choice_ = &choices_[static_cast<std::size_t>(operation)]
-                     [std::min<std::size_t>(kLengths - 1, static_cast<std::size_t>(length))];
+  choice_ = &choices_[position_of(operation)][std::min(kLengths - 1, position_of(length))];
   bytes_ = static_cast<double>(std::max<std::int64_t>(bytes, 1));
   left_ = bytes_;
   return next_stores();

@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/indexed_vector.h"
 #include "comm/kernels/kernels.h"
 #include "trireme/schedule.h"
 
@@ -46,7 +47,7 @@ class StorePolicy {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr std::size_t kOperations = static_cast<std::size_t>(Operation::Barrier) + 1;
+  static constexpr std::size_t kOperations = position_of(Operation::Barrier) + 1;
   static constexpr std::size_t kLengths = 13;  ///< each twice the previous one
 
   /// For one kind of call.

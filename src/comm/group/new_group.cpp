@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "comm/group/exchange_op.h"
 #include "comm/group/group_core.h"
 
@@ -112,8 +113,8 @@ Group Group::split(std::int64_t color, std::int64_t key) {
   }
   std::vector<std::pair<GroupEntry, Rank>> chosen;  // entry and rank in this group
   for (Rank place = 0; place < size(); ++place) {
-    const GroupEntry entry = read_entry(
-        std::as_bytes(std::span(heard).subspan(static_cast<std::size_t>(place) * kWords, kWords)));
+    const GroupEntry entry =
+        read_entry(std::as_bytes(std::span(heard).subspan(position_of(place) * kWords, kWords)));
     if (entry.color == color) {
       chosen.emplace_back(entry, place);
     }

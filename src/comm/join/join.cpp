@@ -235,7 +235,7 @@ void check(const JoinParts& parts) {
   }
   if (options.encrypt && options.transport == TransportKind::Ucx) {
     throw Error(ErrorKind::Usage,
-                "what goes by ucx cannot be encrypted; use the transport tcp, or no encryption");
+                "ucx cannot be encrypted; use the transport tcp, or no encryption");
   }
   if (!(options.deadline.count > 0) || !(options.join_timeout.count > 0) ||
       options.connections < 1) {

@@ -96,8 +96,8 @@ void Handshake::take(std::span<const std::byte> bytes) {
 
 /// Checks as much as has arrived, so that a stranger is refused at the first wrong byte.
 void Handshake::check_magic() {
-  const std::size_t known = std::min(in_filled_, kMagic.size());
-  if (std::memcmp(in_.data(), kMagic.data(), known) != 0) {
+  const std::size_t known = std::min(in_filled_, kHandshakeMagic.size());
+  if (std::memcmp(in_.data(), kHandshakeMagic.data(), known) != 0) {
     refuse(Reason::NotTrireme,
            fmt::format("{} is not a Trireme peer (first bytes {})", options_.peer,
                        first_bytes(std::span(in_).first(std::min<std::size_t>(in_filled_, 8)))));
@@ -105,7 +105,7 @@ void Handshake::check_magic() {
 }
 
 void Handshake::read_head() {
-  const std::uint32_t version = read_u32(std::span(in_).subspan(kMagic.size()));
+  const std::uint32_t version = read_u32(std::span(in_).subspan(kHandshakeMagic.size()));
   const auto code = std::to_integer<std::uint8_t>(in_[kHead - 1]);
   if (version != kProtocolVersion) {
     return refuse(Reason::Version,
@@ -223,7 +223,7 @@ void Handshake::say(std::span<const std::byte> bytes) {
 }
 
 void Handshake::say_head(std::uint8_t code) {
-  say(std::as_bytes(std::span(kMagic)));
+  say(std::as_bytes(std::span(kHandshakeMagic)));
   for (unsigned shift = 0; shift < 32; shift += 8) {
     out_.push_back(static_cast<std::byte>(kProtocolVersion >> shift & 0xff));
   }

@@ -26,7 +26,7 @@
 
 namespace trireme::comm {
 
-inline constexpr std::array<char, 8> kMagic{'T', 'R', 'I', 'R', 'E', 'M', 'E', '\0'};
+inline constexpr std::array<char, 8> kHandshakeMagic{'T', 'R', 'I', 'R', 'E', 'M', 'E', '\0'};
 inline constexpr std::uint32_t kProtocolVersion = 1;
 
 /// What a connection is for. Each server serves one.

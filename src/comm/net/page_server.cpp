@@ -25,7 +25,7 @@ constexpr std::size_t kLongestRequest = 16384;
 constexpr Seconds kRequestTime{2};
 constexpr Seconds kAnswerTime{10};
 /// How often the thread looks whether it should end.
-constexpr Seconds kPause{0.1};
+constexpr Seconds kServerPause{0.1};
 
 comm::Listener listen_here(int port) {
   const comm::Address address{.port = static_cast<std::uint16_t>(port)};
@@ -119,14 +119,14 @@ class PageServer::Impl {
       try {
         serve_next();
       } catch (const Error&) {
-        std::this_thread::sleep_for(comm::duration(kPause));
+        std::this_thread::sleep_for(comm::duration(kServerPause));
       }
     }
   }
 
   /// Answers a client, if one connects before the pause is over.
   void serve_next() {
-    if (!comm::wait_for(listener_.socket, comm::Ready::Read, deadline_in(kPause))) {
+    if (!comm::wait_for(listener_.socket, comm::Ready::Read, deadline_in(kServerPause))) {
       return;
     }
     if (std::optional<Fd> socket = comm::accept_now(listener_.socket)) {

@@ -18,7 +18,7 @@
 namespace trireme::comm {
 namespace {
 
-constexpr std::size_t kReadAhead = std::size_t{64} << 10;
+constexpr std::size_t kTlsReadAhead = std::size_t{64} << 10;
 constexpr std::size_t kBatch = std::size_t{128} << 10;
 constexpr std::array<unsigned char, 2> kAes128GcmSha256{0x13, 0x01};
 constexpr std::array<unsigned char, 8> kIdentity{'t', 'r', 'i', 'r', 'e', 'm', 'e', '1'};
@@ -185,7 +185,7 @@ Tls::Tls(const Fd& socket, Side side, const Digest& key, std::uint64_t records_p
   state_->fd = socket.get();
   state_->peer = peer_of(socket);
   state_->records_per_key = records_per_key;
-  state_->ahead.resize(kReadAhead);
+  state_->ahead.resize(kTlsReadAhead);
   state_->ssl.reset(SSL_new(context.get()));
   SSL* ssl = state_->ssl.get();
   BIO* bio = BIO_new(method.get());

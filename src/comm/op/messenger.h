@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/indexed_vector.h"
 #include "comm/transport/transport.h"
 #include "comm/wire/mailbox.h"
 #include "trireme/comm.h"
@@ -22,7 +23,7 @@ class Messenger {
   bool progress();
 
   void count_sent(Operation operation, std::int64_t bytes) {
-    sent_[static_cast<std::size_t>(operation)].fetch_add(bytes, std::memory_order_relaxed);
+    sent_[position_of(operation)].fetch_add(bytes, std::memory_order_relaxed);
   }
   void count_message(std::int64_t bytes) {
     sent_[SentBytes::kOperations].fetch_add(bytes, std::memory_order_relaxed);

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "base/text.h"
 #include "trireme/error.h"
 #include "trireme/message.h"
@@ -281,7 +282,7 @@ class Finder {
 std::string_view to_text(Launcher launcher) {
   static constexpr std::array<std::string_view, 6> kNames{"alone",    "Trireme", "torchrun",
                                                           "Open MPI", "MPICH",   "Slurm"};
-  return kNames.at(static_cast<std::size_t>(launcher));
+  return kNames.at(position_of(launcher));
 }
 
 LaunchInfo find_launch(const Lookup& lookup) {

@@ -64,7 +64,7 @@ class Roster {
   Store& store_;
   RosterPlace place_;
   Deadline deadline_;
-  Rank expected_;  ///< according to the rank that joined first
+  Rank expected_;  ///< the smaller of its size and that of the rank that joined first
 };
 
 }  // namespace trireme::comm

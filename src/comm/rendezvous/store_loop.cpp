@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/indexed_vector.h"
 #include "trireme/error.h"
 
 namespace trireme::comm {
@@ -17,7 +18,6 @@ namespace {
 
 using Outcome = Transfer::Outcome;
 
-constexpr std::size_t kChunk = std::size_t{64} << 10;
 constexpr std::size_t kMaxRefusals = 64;
 /// The server stops reading from a client with this much unreceived output.
 constexpr std::size_t kMaxBacklog = std::size_t{32} << 20;
@@ -36,7 +36,7 @@ StoreLoop::StoreLoop(const TcpStoreServerOptions& options)
       listener_(listen_on(options.listen)),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      chunk_(kChunk),
+      chunk_(kStoreReadBytes),
       next_name_(kFirstClient) {
   if (!epoll_.valid() || !stop_.valid()) {
     throw_system("cannot make the store's epoll", errno);
@@ -95,7 +95,7 @@ bool StoreLoop::serve_events() {
     throw_system("the store cannot wait for its clients", errno);
   }
   for (int i = 0; i < count; ++i) {
-    const std::uint64_t about = events.at(static_cast<std::size_t>(i)).data.u64;
+    const std::uint64_t about = events.at(position_of(i)).data.u64;
     if (about == kStop) {
       return false;
     }

@@ -18,6 +18,9 @@
 
 namespace trireme::comm {
 
+/// How much either side reads from its socket at a time.
+inline constexpr std::size_t kStoreReadBytes = std::size_t{64} << 10;
+
 struct Request {
   enum class What : std::uint8_t { Set = 1, Get = 2, Add = 3, Cancel = 4, Insert = 5 };
   std::uint32_t id = 0;  ///< chosen by the client, not 0; for a Cancel: the Get that is cancelled

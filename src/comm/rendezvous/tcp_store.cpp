@@ -6,16 +6,11 @@
 #include <fmt/format.h>
 
 #include "comm/rendezvous/store_table.h"
+#include "comm/rendezvous/store_wire.h"
 #include "trireme/error.h"
 #include "trireme/message.h"
 
 namespace trireme::comm {
-namespace {
-
-constexpr std::size_t kChunk = std::size_t{64} << 10;
-
-}  // namespace
-
 TcpStore::TcpStore(TcpStoreOptions options, Deadline deadline)
     : options_(std::move(options)),
       channel_(connect_channel(options_.server,
@@ -98,7 +93,7 @@ void TcpStore::send(const Request& request, Deadline deadline) {
 }
 
 std::optional<Reply> TcpStore::receive(std::uint32_t id, Deadline deadline) {
-  std::vector<std::byte> chunk(kChunk);
+  std::vector<std::byte> chunk(kStoreReadBytes);
   try {
     for (;;) {
       if (std::optional<Reply> reply = find_reply(id)) {

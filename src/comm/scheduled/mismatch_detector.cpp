@@ -15,7 +15,7 @@ namespace {
 /// A rank that has waited this long tells the others which call it is in.
 constexpr Seconds kAskAfter{0.05};
 /// How long ranks that disagree wait for everyone's answer before they give up.
-constexpr std::chrono::milliseconds kPatience{200};
+constexpr std::chrono::milliseconds kDisputePatience{200};
 
 }  // namespace
 
@@ -157,7 +157,7 @@ std::optional<MismatchDetector::Verdict> MismatchDetector::verdict() {
       witnesses_[me_] = {members_[me_], true, *mine};
     }
     const bool all = std::ranges::all_of(witnesses_, [](const Witness& w) { return w.known; });
-    if (!all && Clock::now() - disputed_since_ < kPatience) {
+    if (!all && Clock::now() - disputed_since_ < kDisputePatience) {
       return std::nullopt;
     }
     witnesses = witnesses_.items();

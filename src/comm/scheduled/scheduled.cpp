@@ -185,13 +185,13 @@ std::byte* ScheduledOp::result_place(Block block) {
 std::byte* ScheduledOp::passing_place(Block block) {
   if (schedule_.layout == Layout::Split) {
     if (whole_scratch_ == nullptr) {
-      whole_scratch_ = scratch_.get(static_cast<std::size_t>(geometry_.count * element_bytes_));
+      whole_scratch_ = scratch_.get(bytes_of(geometry_.count));
     }
     return whole_scratch_ + extent(block).offset * element_bytes_;
   }
   std::byte*& own = passing_[block];
   if (own == nullptr) {
-    own = scratch_.get(static_cast<std::size_t>(extent(block).length * element_bytes_));
+    own = scratch_.get(bytes_of(extent(block).length));
   }
   return own;
 }
@@ -231,11 +231,11 @@ void ScheduledOp::widen() {
   combine_.dtype = DType::F32;
   element_bytes_ = size_of(DType::F32).count;
   const auto elements = static_cast<std::int64_t>(call_.input.size()) / geometry_.element_bytes;
-  std::byte* wide_input = scratch_.get(static_cast<std::size_t>(elements * element_bytes_));
+  std::byte* wide_input = scratch_.get(bytes_of(elements));
   widen_halves(call_.dtype, call_.input, wide_input);
   input_ = wide_input;
   const auto results = static_cast<std::int64_t>(call_.output.size()) / geometry_.element_bytes;
-  output_ = scratch_.get(static_cast<std::size_t>(results * element_bytes_));
+  output_ = scratch_.get(bytes_of(results));
 }
 
 void ScheduledOp::narrow() {
@@ -285,7 +285,7 @@ void ScheduledOp::add_send(const Message& message) {
   send.key = key();
   send.fingerprint = compared(record_);
   for_each_block(message.blocks, [&](Block block) {
-    const auto bytes = static_cast<std::size_t>(extent(block).length * element_bytes_);
+    const std::size_t bytes = bytes_of(extent(block).length);
     const std::byte* from = current_[block];
     if (bytes == 0) {
       return;
@@ -314,7 +314,7 @@ void ScheduledOp::add_receive(const Message& message) {
   arrival.message.combine = message.action == Action::Combine ? &combine_ : nullptr;
   for_each_block(message.blocks, [&](Block block) {
     arrival.blocks.push_back(block);
-    const auto bytes = static_cast<std::size_t>(extent(block).length * element_bytes_);
+    const std::size_t bytes = bytes_of(extent(block).length);
     const std::byte* base = current_[block];
     std::byte* into = landing_place(block);
     for (Arrival& earlier : receives_) {
@@ -435,7 +435,7 @@ void ScheduledOp::finish_block(Block block) {
   TRIREME_CHECK(value != nullptr, "a block of the result never arrived");
   const std::int64_t length = extent(block).length;
   if (value != result) {
-    std::memcpy(result, value, static_cast<std::size_t>(length * element_bytes_));
+    std::memcpy(result, value, bytes_of(length));
   }
   const std::int64_t by = divisor(call_.options, schedule_.ranks);
   if (combines(call_.operation) && by != 1) {

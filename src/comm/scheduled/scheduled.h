@@ -67,6 +67,9 @@ class ScheduledOp : public Op {
 
   [[nodiscard]] Key key() const;
   [[nodiscard]] Extent extent(Block block) const;
+  [[nodiscard]] std::size_t bytes_of(std::int64_t elements) const {
+    return static_cast<std::size_t>(elements * element_bytes_);
+  }
   [[nodiscard]] const std::byte* first_place(Block block) const;
   [[nodiscard]] std::byte* landing_place(Block block);
   [[nodiscard]] std::byte* result_place(Block block);

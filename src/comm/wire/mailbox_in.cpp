@@ -20,7 +20,7 @@ namespace {
 constexpr std::uint64_t kMaxControlBytes = std::uint64_t{1} << 20;
 /// How much is read from one stream before the others, and other threads, get their turn.
 constexpr int kReadsPerTurn = 16;
-constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 48;
+constexpr std::uint64_t kMaxMessageBytes = std::uint64_t{1} << 48;
 /// An unexpected long part of a collective blocks its stream. It is buffered after kLongestHoldUp; or, if an expected
 /// message may be behind it, once nothing else has moved for kHoldUp. Not sooner: buffering takes another copy, and
 /// fresh memory.
@@ -122,13 +122,13 @@ void Mailbox::check_header(Rank from, const Peer& peer, const PieceHeader& h) {
                                              "bytes does not agree",
                                              from, sizeof(h)));
   }
-  if (h.magic != kMagic) {
+  if (h.magic != kMessageMagic) {
     throw Error(ErrorKind::Peer,
                 fmt::format("what rank {} sends is not of this protocol version: it begins with "
                             "{:08x}, expected {:08x}",
-                            from, h.magic, kMagic));
+                            from, h.magic, kMessageMagic));
   }
-  const bool sane = h.topic <= Topic::Asking && h.total <= kMaxBytes &&
+  const bool sane = h.topic <= Topic::Asking && h.total <= kMaxMessageBytes &&
                     (h.topic != Topic::Asking || h.total == 0) &&
                     (h.topic != Topic::Control || h.total <= kMaxControlBytes) &&
                     h.length <= kPieceBytes && h.offset <= h.total &&

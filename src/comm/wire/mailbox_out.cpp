@@ -37,7 +37,7 @@ std::uint32_t sum_of(const PieceHeader& header) {
 
 void Mailbox::enqueue(Rank to, const Key& key, std::shared_ptr<Sending> sending, Urgency urgency) {
   PieceHeader& header = sending->header;
-  header.magic = kMagic;
+  header.magic = kMessageMagic;
   header.topic = key.topic;
   header.context = key.context;
   header.number = key.number;
@@ -56,7 +56,7 @@ void Mailbox::enqueue(Rank to, const Key& key, std::shared_ptr<Sending> sending,
 /// Requests the rest of a message from its sender.
 void Mailbox::ask(Peer& peer, std::uint32_t serial) {
   auto sending = std::make_shared<Sending>();
-  sending->header.magic = kMagic;
+  sending->header.magic = kMessageMagic;
   sending->header.topic = Topic::Asking;
   sending->header.number = serial;
   sending->header.serial = peer.next_serial++;

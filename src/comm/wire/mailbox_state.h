@@ -19,7 +19,7 @@
 namespace trireme::comm {
 
 /// "TRI" and the version of the frame format.
-inline constexpr std::uint32_t kMagic = 0x02495254;
+inline constexpr std::uint32_t kMessageMagic = 0x02495254;
 inline constexpr std::uint32_t kPieceBytes = 256U << 10;
 /// Messages up to this length are sent eagerly as a whole, and buffered if unexpected.
 inline constexpr std::uint64_t kShortBytes = 64U << 10;

@@ -1,6 +1,7 @@
 #include "ps/client/client_core.h"
 
 #include <algorithm>
+#include <chrono>
 #include <random>
 #include <utility>
 
@@ -13,8 +14,6 @@
 
 namespace trireme::ps {
 namespace {
-
-constexpr Seconds kTick{0.005};
 
 std::uint64_t random_number() {
   std::random_device device;
@@ -44,7 +43,7 @@ KeySet to_key_set(const Keys& keys) {
 ClientCore::ClientCore(const ParameterClientOptions& options)
     : options_(options),
       self_(worker_node(random_number())),
-      locator_(options.coordinator),
+      locator_(options.coordinator, options.etcd_tls),
       client_({.id = self_, .timing = timing_for(options.lease)}),
       reactor_({.self = self_,
                 .secret = comm::Secret::from_text(options.secret),
@@ -73,7 +72,7 @@ ClientCore::~ClientCore() {
 }
 
 void ClientCore::find_coordinator() {
-  if (const std::optional<std::string> address = locator_.take_change()) {
+  if (const std::optional<std::string> address = locator_.take_change(located_)) {
     reactor_.redirect(NodeId::Coordinator, *address);
   }
 }
@@ -132,6 +131,7 @@ void ClientCore::complete() {
       }
     }
     --part.operation->left;
+    part.operation->end = comm::Clock::now();
     parts_.erase(at);
   }
 }
@@ -252,6 +252,7 @@ std::shared_ptr<Operation> ClientCore::begin(const Request& request) {
   operation->is_push = !request.gradient.empty();
   operation->table = static_cast<TableId>(request.table.id);
   operation->keys = request.keys.count();
+  operation->begin = comm::Clock::now();
   operation->deadline = comm::deadline_in(options_.patience);
   const MutexLock lock(mutex_);
   require_valid(request, *operation);
@@ -298,6 +299,11 @@ void ClientCore::wait(const Operation& operation) {
   }
 }
 
+Seconds ClientCore::took(const Operation& operation) {
+  const MutexLock lock(mutex_);
+  return {std::chrono::duration<double>(operation.end - operation.begin).count()};
+}
+
 void ClientCore::abandon(Operation& operation) {
   const MutexLock lock(mutex_);
   if (operation.left > 0) {
@@ -311,7 +317,9 @@ std::map<std::uint64_t, ServerTraffic> ClientCore::traffic() {
   const MutexLock lock(mutex_);
   std::map<std::uint64_t, ServerTraffic> by_number;
   for (const auto& [server, traffic] : traffic_) {
-    by_number[static_cast<std::uint64_t>(server) - 1] = traffic;
+    ServerTraffic& sum = by_number[server_number(server)];
+    sum.sent += traffic.sent;
+    sum.received += traffic.received;
   }
   return by_number;
 }

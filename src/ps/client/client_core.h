@@ -23,6 +23,8 @@ struct Operation {
   bool is_push = false;
   TableId table{};
   std::size_t keys = 0;
+  comm::Clock::time_point begin{};
+  comm::Clock::time_point end{};  ///< of the last part's answer
   comm::Deadline deadline{};
   std::size_t left = 0;  ///< parts
   bool is_abandoned = false;
@@ -61,6 +63,7 @@ class ClientCore {
   [[nodiscard]] std::shared_ptr<Operation> begin(const Request& request);
   [[nodiscard]] bool is_done(const Operation& operation);
   void wait(const Operation& operation);
+  [[nodiscard]] Seconds took(const Operation& operation);
   /// The caller's buffers may go away.
   void abandon(Operation& operation);
   [[nodiscard]] const ParameterClientOptions& options() const { return options_; }
@@ -94,6 +97,7 @@ class ClientCore {
   NodeId self_;
   CoordinatorLocator locator_;
   Mutex mutex_;
+  std::uint64_t located_ TRIREME_GUARDED_BY(mutex_) = 0;  ///< changes of the coordinator's address
   CondVar changed_;
   Client client_ TRIREME_GUARDED_BY(mutex_);
   Reactor reactor_;  ///< guarded by mutex_, except wait() and wake()

@@ -36,6 +36,10 @@ void PendingOperation::wait() {
   core_->wait(*operation_);
 }
 
+Seconds PendingOperation::took() const {
+  return core_->took(*operation_);
+}
+
 ParameterClient::ParameterClient(const ParameterClientOptions& options)
     : core_(std::make_shared<ClientCore>(options)) {
   const bool is_ready = core_->wait_until(comm::deadline_in(options.patience),
@@ -139,10 +143,23 @@ std::map<std::uint64_t, ServerTraffic> ParameterClient::traffic() const {
   return core_->traffic();
 }
 
+std::string to_text(const ServerReactor& place) {
+  return place.reactor == 0 ? fmt::format("{}", place.server)
+                            : fmt::format("{}.{}", place.server, place.reactor);
+}
+
+std::string to_text(std::span<const ServerReactor> chain) {
+  std::string text;
+  for (const ServerReactor& place : chain) {
+    text += (text.empty() ? "" : " > ") + to_text(place);
+  }
+  return text;
+}
+
 namespace {
 
-std::uint64_t number_of(const Member& member) {
-  return static_cast<std::uint64_t>(member.server) - 1;
+ServerReactor reactor_of(const Member& member) {
+  return {server_number(member.server), reactor_number(member.server)};
 }
 
 ClusterStatus status_of(const Client& client) {
@@ -158,10 +175,10 @@ ClusterStatus status_of(const Client& client) {
     const View& view = client.view(static_cast<ShardId>(i));
     ShardPlace& place = status.shards.emplace_back(ShardPlace{view.epoch, {}, {}});
     for (const Member& member : view.chain) {
-      place.chain.push_back(number_of(member));
+      place.chain.push_back(reactor_of(member));
     }
     if (view.learner) {
-      place.learners.push_back(number_of(*view.learner));
+      place.learners.push_back(reactor_of(*view.learner));
     }
   }
   return status;
@@ -189,10 +206,7 @@ std::vector<NodeMetrics> metrics_of(const Client& client) {
 }  // namespace
 
 void ParameterClient::move_shard(std::size_t shard, std::span<const std::uint64_t> servers) {
-  MoveShard request{static_cast<ShardId>(shard), {}};
-  for (const std::uint64_t number : servers) {
-    request.servers.push_back(server_node(number));
-  }
+  MoveShard request{static_cast<ShardId>(shard), {servers.begin(), servers.end()}};
   core_->with_client([&](Client&, Micros, Outbox& out) {
     out.push_back({NodeId{}, NodeId::Coordinator, std::move(request)});
   });

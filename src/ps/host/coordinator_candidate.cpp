@@ -9,7 +9,8 @@
 namespace trireme::ps {
 
 CoordinatorCandidate::CoordinatorCandidate(ParameterCoordinatorOptions options)
-    : options_(std::move(options)), location_(parse_etcd_location(options_.membership)) {
+    : options_(std::move(options)),
+      location_(parse_etcd_location(options_.membership, options_.etcd_tls)) {
   (void)make_life();  // whether it can listen should show now, not at an election
   thread_ = std::thread([this] { run(); });
 }

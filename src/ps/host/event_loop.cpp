@@ -6,11 +6,6 @@
 #include "trireme/error.h"
 
 namespace trireme::ps {
-namespace {
-
-constexpr Seconds kTick{0.005};
-
-}  // namespace
 
 Micros micros_now() {
   return std::chrono::duration_cast<std::chrono::microseconds>(

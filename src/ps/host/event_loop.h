@@ -12,8 +12,12 @@
 #include "ps/host/loop_counters.h"
 #include "ps/net/reactor.h"
 #include "ps/protocol/message.h"
+#include "trireme/units.h"
 
 namespace trireme::ps {
+
+/// The interval between ticks of the state machine when no messages arrive.
+inline constexpr Seconds kTick{0.005};
 
 /// Microseconds on this host's monotonic clock.
 [[nodiscard]] Micros micros_now();

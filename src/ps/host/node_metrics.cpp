@@ -31,7 +31,7 @@ Role role_of(const View& view, NodeId server) {
 void append_metrics(const Coordinator& coordinator, std::uint64_t last_snapshot,
                     std::vector<MetricSample>& samples) {
   samples.push_back({"healthy", "", number(coordinator.is_healthy())});
-  samples.push_back({"servers_alive", "", static_cast<double>(coordinator.live_servers().size())});
+  samples.push_back({"servers_alive", "", static_cast<double>(coordinator.live_servers())});
   samples.push_back({"workers", "", static_cast<double>(coordinator.workers())});
   for (std::size_t i = 0; i < coordinator.shards().size(); ++i) {
     samples.push_back(

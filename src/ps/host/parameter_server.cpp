@@ -1,33 +1,24 @@
 // The coordinator and the servers of parameter_server.h: their state machines on event loops.
 #include "trireme/parameter_server.h"
 
+#include <algorithm>
 #include <optional>
-#include <random>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/cores.h"
+#include "base/mutex.h"
+#include "base/text.h"
 #include "ps/host/coordinator_candidate.h"
 #include "ps/host/coordinator_life.h"
-#include "ps/host/event_loop.h"
-#include "ps/host/node_metrics.h"
 #include "ps/host/node_options.h"
-#include "ps/host/snapshot_files.h"
-#include "ps/host/snapshot_writer.h"
-#include "ps/membership/coordinator_locator.h"
+#include "ps/host/reactor_node.h"
 #include "ps/membership/file_store.h"
-#include "ps/protocol/server.h"
 #include "trireme/message.h"
+#include "trireme/valid.h"
 
 namespace trireme::ps {
-namespace {
-
-Incarnation random_incarnation() {
-  std::random_device device;
-  return (static_cast<Incarnation>(device()) << 32) | device();
-}
-
-}  // namespace
 
 /// The only coordinator, or a candidate.
 class ParameterCoordinator::Impl {
@@ -39,6 +30,8 @@ class ParameterCoordinator::Impl {
       candidate_.emplace(options);
       return;
     }
+    require(options.etcd_tls == TlsFiles{},
+            "--etcd-ca, --etcd-cert and --etcd-key need --membership etcd+tls://HOST:PORT,…/NAME");
     life_.emplace(options, options.on_stopped);
     life_->start(file_);
     if (options.on_role) {
@@ -65,106 +58,87 @@ std::string ParameterCoordinator::address() const {
   return impl_->address();
 }
 
+std::size_t parse_reactors(const std::string& text) {
+  if (text == "auto") {
+    return std::max<std::size_t>(allowed_core_ids().size(), 1);
+  }
+  const std::optional<std::int64_t> count = parse_integer(text);
+  require(count && *count > 0,
+          fmt::format("{}: expected a number above 0, or auto", in_quotes(text)));
+  return static_cast<std::size_t>(*count);
+}
+
+/// Its reactors.
 class ParameterServer::Impl {
  public:
   explicit Impl(ParameterServerOptions options)
-      : options_(std::move(options)),
-        updates_(or_built_in(options_.updates)),
-        restored_(snapshot_to_restore(options_.snapshots)),
-        locator_(options_.coordinator),
-        loop_(loop_options(server_node(options_.number), options_, options_.shares_memory)),
-        machine_(machine_options(), *updates_) {
-    if (!options_.snapshots.folder.empty()) {
-      writer_.emplace(options_.snapshots.folder);
+      : on_refused_(std::exchange(options.on_refused, {})),
+        on_stopped_(std::exchange(options.on_stopped, {})),
+        server_{.options = with_callbacks(options),
+                .updates = or_built_in(options.updates),
+                .restored = snapshot_to_restore(options.snapshots),
+                .locator = CoordinatorLocator(options.coordinator, options.etcd_tls)} {
+    require_valid(options);
+    for (std::size_t i = 0; i < options.reactors; ++i) {
+      reactors_.push_back(std::make_unique<ReactorNode>(server_, i));
+      addresses_.push_back(reactors_.back()->address());
     }
-    find_coordinator();
-    loop_.start({.handle = [this](const Envelope& envelope, Micros now,
-                                  Outbox& out) { machine_.handle(envelope, now, out); },
-                 .tick =
-                     [this](Micros now, Outbox& out) {
-                       find_coordinator();
-                       machine_.tick(now, out);
-                       store_snapshots(out);
-                     },
-                 .addresses = [this] { return &machine_.addresses(); },
-                 .metrics =
-                     [this](Micros now, std::vector<MetricSample>& samples) {
-                       append_metrics(machine_, now, samples);
-                     }});
+    for (const auto& reactor : reactors_) {  // all are listening
+      reactor->start();
+    }
   }
 
-  [[nodiscard]] std::string address() const { return loop_.address(); }
-  void stop() { loop_.stop(); }
+  [[nodiscard]] const std::vector<std::string>& addresses() const { return addresses_; }
 
  private:
-  [[nodiscard]] ServerOptions machine_options() const;
-  [[nodiscard]] std::string initial_state(ShardId shard, std::uint64_t origin) const;
-  void store_snapshots(Outbox& out);
-  void find_coordinator();
+  [[nodiscard]] ParameterServerOptions with_callbacks(ParameterServerOptions options) {
+    options.on_refused = [this](const std::string& why) { report(on_refused_, why); };
+    options.on_stopped = [this](const std::string& why) { report(on_stopped_, why); };
+    return options;
+  }
+  /// From any reactor.
+  void report(const std::function<void(const std::string&)>& to, const std::string& why) {
+    const MutexLock lock(reporting_);
+    if (to) {
+      to(why);
+    }
+  }
 
-  ParameterServerOptions options_;
-  std::shared_ptr<const UpdateRegistry> updates_;
-  std::optional<StoredSnapshot> restored_;
-  CoordinatorLocator locator_;
-  EventLoop loop_;
-  Server machine_;
-  std::optional<SnapshotWriter> writer_;
+  Mutex reporting_;
+  std::function<void(const std::string&)> on_refused_;
+  std::function<void(const std::string&)> on_stopped_;
+  ServerContext server_;
+  std::vector<std::unique_ptr<ReactorNode>> reactors_;
+  std::vector<std::string> addresses_;
 };
 
-ServerOptions ParameterServer::Impl::machine_options() const {
-  ServerOptions options{.id = server_node(options_.number),
-                        .incarnation = random_incarnation(),
-                        .address = loop_.address(),
-                        .timing = timing_for(options_.lease)};
-  if (restored_) {
-    options.initial_state = [this](ShardId shard, std::uint64_t origin) {
-      return initial_state(shard, origin);
-    };
+std::vector<std::string> problems(const ParameterServerOptions& options) {
+  std::vector<std::string> found;
+  if (options.number > kMaxServerNumber) {
+    found.push_back(fmt::format("server number {} is out of range: use 0 to {}", options.number,
+                                kMaxServerNumber));
   }
-  return options;
-}
-
-std::string ParameterServer::Impl::initial_state(ShardId shard, std::uint64_t origin) const {
-  require(origin == restored_->origin,
-          fmt::format("the cluster was restored from another snapshot than '{}': start this server "
-                      "with the same one",
-                      restored_->path));
-  return read_snapshot_part(*restored_, shard);
-}
-
-void ParameterServer::Impl::find_coordinator() {
-  if (const std::optional<std::string> address = locator_.take_change()) {
-    loop_.redirect(NodeId::Coordinator, *address);
+  if (options.reactors == 0 || options.reactors > kMaxReactors) {
+    found.push_back(
+        fmt::format("{} reactors are out of range: use 1 to {}", options.reactors, kMaxReactors));
   }
-}
-
-void ParameterServer::Impl::store_snapshots(Outbox& out) {
-  if (!writer_) {
-    return;
+  const std::size_t port = parse_listen_address(options.listen).port;
+  if (port != 0 && port + options.reactors > 65536) {
+    found.push_back(
+        fmt::format("{} reactors need the ports from {} on, but 65535 is the last: use "
+                    "a lower port, or 0",
+                    options.reactors, port));
   }
-  if (const auto outcome = writer_->take_outcome()) {
-    if (outcome->problem.empty()) {
-      machine_.snapshot_written(outcome->written, out);
-    } else if (options_.on_refused) {
-      options_.on_refused(outcome->problem);
-    }
-  }
-  if (writer_->is_idle()) {
-    if (std::optional<SnapshotJob> job = machine_.next_snapshot()) {
-      writer_->start(std::move(*job));
-    }
-  }
+  return found;
 }
 
 ParameterServer::ParameterServer(ParameterServerOptions options)
     : impl_(std::make_unique<Impl>(std::move(options))) {}
 
-ParameterServer::~ParameterServer() {
-  impl_->stop();
-}
+ParameterServer::~ParameterServer() = default;
 
-std::string ParameterServer::address() const {
-  return impl_->address();
+const std::vector<std::string>& ParameterServer::addresses() const {
+  return impl_->addresses();
 }
 
 }  // namespace trireme::ps

@@ -12,6 +12,7 @@
 #include <xxhash.h>
 
 #include "base/disk.h"
+#include "base/indexed_vector.h"
 #include "ps/protocol/bytes.h"
 #include "trireme/error.h"
 #include "trireme/files.h"
@@ -126,7 +127,7 @@ SnapshotManifest parse_manifest(const std::string& path, std::string_view conten
     fail_damaged(path, error.what());
   }
   for (std::size_t i = 0; i < manifest.parts.size(); ++i) {
-    if (static_cast<std::size_t>(manifest.parts[i].shard) != i) {
+    if (position_of(manifest.parts[i].shard) != i) {
       fail_damaged(path, fmt::format("shard {} is missing", i));
     }
   }
@@ -192,7 +193,7 @@ StoredSnapshot open_snapshot(const std::string& path) {
 }
 
 std::string read_snapshot_part(const StoredSnapshot& snapshot, ShardId shard) {
-  const SnapshotPart& part = snapshot.manifest.parts.at(static_cast<std::size_t>(shard));
+  const SnapshotPart& part = snapshot.manifest.parts.at(position_of(shard));
   const std::string name = part_name(snapshot.path, part);
   std::string content = read_checked(name, kPartMagic);
   if (content.size() != part.bytes || checksum_of(content) != part.checksum) {

@@ -11,7 +11,7 @@
 namespace trireme::ps {
 namespace {
 
-constexpr Seconds kWake{1};
+constexpr Seconds kCheckEvery{1};
 
 SnapshotWriter::Outcome write(const std::string& folder, const SnapshotJob& job) {
   try {
@@ -60,7 +60,7 @@ void SnapshotWriter::run() {
     {
       const MutexLock lock(mutex_);
       while (!job_ && !is_stopping_) {
-        changed_.wait_until(mutex_, comm::deadline_in(kWake));
+        changed_.wait_until(mutex_, comm::deadline_in(kCheckEvery));
       }
       if (!job_) {
         return;

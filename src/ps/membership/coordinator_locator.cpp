@@ -6,19 +6,23 @@
 
 #include "ps/membership/leadership.h"
 #include "trireme/error.h"
+#include "trireme/message.h"
 
 namespace trireme::ps {
 namespace {
 
 constexpr Seconds kAskEvery{0.25};
-constexpr Seconds kPatience{3};
 
 }  // namespace
 
-CoordinatorLocator::CoordinatorLocator(const std::string& where) {
+CoordinatorLocator::CoordinatorLocator(const std::string& where, const TlsFiles& etcd_tls) {
   if (is_etcd_location(where)) {
-    thread_ = std::thread([this, location = parse_etcd_location(where)] { run(location); });
+    thread_ =
+        std::thread([this, location = parse_etcd_location(where, etcd_tls)] { run(location); });
   } else {
+    require(etcd_tls == TlsFiles{},
+            fmt::format("--etcd-ca, --etcd-cert and --etcd-key are for etcd+tls://, not for {}",
+                        in_quotes(where)));
     note(comm::to_text(comm::parse_address(where)), "");
   }
 }
@@ -35,11 +39,11 @@ CoordinatorLocator::~CoordinatorLocator() {
 }
 
 void CoordinatorLocator::run(const EtcdLocation& location) {
-  Etcd etcd(location.members);
+  Etcd etcd(location);
   const std::string key = leader_key(location);
   for (;;) {
     try {
-      const EtcdRead leader = etcd.get(key, comm::deadline_in(kPatience));
+      const EtcdRead leader = etcd.get(key, comm::deadline_in(kEtcdPatience));
       if (leader.found) {
         note(comm::to_text(comm::parse_address(leader_address(leader.found->value))), "");
       } else {
@@ -64,13 +68,13 @@ void CoordinatorLocator::note(std::optional<std::string> address, std::string pr
   problem_ = std::move(problem);
   if (address && *address != address_) {
     address_ = std::move(*address);
-    is_new_ = true;
+    ++changes_;
   }
 }
 
-std::optional<std::string> CoordinatorLocator::take_change() {
+std::optional<std::string> CoordinatorLocator::take_change(std::uint64_t& seen) const {
   const MutexLock lock(mutex_);
-  return std::exchange(is_new_, false) ? std::optional(address_) : std::nullopt;
+  return std::exchange(seen, changes_) != changes_ ? std::optional(address_) : std::nullopt;
 }
 
 std::string CoordinatorLocator::problem() const {

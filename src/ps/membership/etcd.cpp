@@ -25,6 +25,7 @@ struct Etcd::Request {
 namespace {
 
 constexpr std::string_view kScheme = "etcd://";
+constexpr std::string_view kTlsScheme = "etcd+tls://";
 constexpr Seconds kAttempt{2};  ///< at most for one member: another one may answer at once
 constexpr std::chrono::milliseconds kPause(50);
 
@@ -83,25 +84,46 @@ std::string name_of(const comm::Address& member) {
   return fmt::format("etcd at {}", comm::to_text(member));
 }
 
+std::string_view fix_of(comm::TlsFailure::Cause cause) {
+  using Cause = comm::TlsFailure::Cause;
+  switch (cause) {
+    case Cause::Untrusted:
+      return ": pass the CA that signed it with --etcd-ca";
+    case Cause::WrongHost:
+      return ": use a name or address that the certificate has";
+    case Cause::Expired:
+      return ": renew it, or set the clocks";
+    case Cause::Refused:
+      return ": pass one that its CA signed with --etcd-cert and --etcd-key";
+    case Cause::NotTls:
+      return ": write etcd:// if it does not encrypt, or start it with --cert-file and --key-file";
+    case Cause::Other:
+      break;
+  }
+  return "";
+}
+
 /// Throws Error(Peer) if another member might answer, Error(System) if it would say the same.
-template <class Request, class Read>
-auto post(const comm::Address& member, const Request& request, comm::Deadline deadline,
-          const Read& read) {
+template <class Read>
+auto post(const HttpRequest& request, comm::Deadline deadline, const Read& read) {
+  const std::string name = name_of(request.server);
   HttpResponse response;
   try {
-    response = http_post(member, request.path, request.json, deadline);
+    response = http_post(request, deadline);
+  } catch (const comm::TlsFailure& failure) {
+    throw Error(ErrorKind::Peer,
+                fmt::format("{}: {}{}", name, failure.what(), fix_of(failure.cause())));
   } catch (const Error& error) {
-    throw Error(ErrorKind::Peer, fmt::format("{}: {}", name_of(member), error.what()));
+    throw Error(ErrorKind::Peer, fmt::format("{}: {}", name, error.what()));
   }
   if (response.status != 200) {
     throw Error(response.status >= 500 ? ErrorKind::Peer : ErrorKind::System,
-                fmt::format("{}: {}", name_of(member), reason_of(response)));
+                fmt::format("{}: {}", name, reason_of(response)));
   }
   try {
     return read(Json::parse(response.body));
   } catch (const Error& error) {
-    throw Error(ErrorKind::Peer,
-                fmt::format("{}: not an answer of etcd: {}", name_of(member), error.what()));
+    throw Error(ErrorKind::Peer, fmt::format("{}: not an answer of etcd: {}", name, error.what()));
   }
 }
 
@@ -115,20 +137,24 @@ bool is_cluster_name(std::string_view text) {
 }  // namespace
 
 bool is_etcd_location(std::string_view text) {
-  return text.starts_with(kScheme);
+  return text.starts_with(kScheme) || text.starts_with(kTlsScheme);
 }
 
-EtcdLocation parse_etcd_location(std::string_view text) {
+EtcdLocation parse_etcd_location(std::string_view text, const TlsFiles& files) {
   const auto refuse = [&](std::string_view why) {
     throw Error(ErrorKind::Usage,
                 fmt::format("{}: {}; write it like etcd://10.0.0.1:2379,10.0.0.2:2379/NAME",
                             in_quotes(text), why));
   };
   if (!is_etcd_location(text)) {
-    refuse("does not begin with etcd://");
+    refuse("does not begin with etcd:// or etcd+tls://");
+  }
+  const bool is_encrypted = text.starts_with(kTlsScheme);
+  if (!is_encrypted && files != TlsFiles{}) {
+    refuse("--etcd-ca, --etcd-cert and --etcd-key are for etcd+tls://");
   }
   EtcdLocation location;
-  std::string_view members = text.substr(kScheme.size());
+  std::string_view members = text.substr((is_encrypted ? kTlsScheme : kScheme).size());
   if (const std::size_t slash = members.find('/'); slash != std::string_view::npos) {
     location.cluster = members.substr(slash + 1);
     members = members.substr(0, slash);
@@ -139,35 +165,42 @@ EtcdLocation parse_etcd_location(std::string_view text) {
   for (const std::string_view member : split(members, ',')) {
     location.members.push_back(comm::parse_address(member));
   }
+  if (is_encrypted) {
+    location.tls = std::make_shared<const comm::TlsTrust>(files);
+  }
   return location;
 }
 
-Etcd::Etcd(std::vector<comm::Address> members) : members_(std::move(members)) {
+Etcd::Etcd(const EtcdLocation& location) : members_(location.members), tls_(location.tls) {
   require(!members_.empty(), "etcd has no members");
 }
 
 template <class Read>
 auto Etcd::call(const Request& request, comm::Deadline deadline, const Read& read) {
-  std::vector<std::string> problems;
-  for (;;) {
+  std::vector<std::string> problems(members_.size());
+  for (std::size_t tried = 0;;) {
+    const auto untried = static_cast<std::int64_t>(members_.size() - tried);
+    const comm::Clock::time_point now = comm::Clock::now();
+    const comm::Clock::duration share =
+        std::min((deadline - now) / untried, comm::duration(kAttempt));
     try {
-      const auto untried = static_cast<std::int64_t>(members_.size() - problems.size());
-      const comm::Clock::time_point now = comm::Clock::now();
-      const comm::Clock::duration share =
-          std::min((deadline - now) / untried, comm::duration(kAttempt));
-      return post(members_[current_], request, now + share, read);
+      return post({members_[current_], request.path, request.json, tls_.get()}, now + share, read);
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::System) {
         throw;
       }
-      problems.emplace_back(error.what());
+      // An attempt that was cut short says less than the one before it.
+      const bool was_cut_short = share < comm::duration(kAttempt) && comm::passed(now + share);
+      if (problems[current_].empty() || !was_cut_short) {
+        problems[current_] = error.what();
+      }
     }
     current_ = (current_ + 1) % members_.size();
-    if (problems.size() >= members_.size()) {
+    if (++tried == members_.size()) {
       if (comm::passed(deadline)) {
         throw Error(ErrorKind::Peer, fmt::format("{}", fmt::join(problems, "; ")));
       }
-      problems.clear();
+      tried = 0;
       std::this_thread::sleep_for(kPause);
     }
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,18 +11,25 @@
 
 #include "comm/net/address.h"
 #include "comm/net/deadline.h"
+#include "comm/net/tls_client.h"
+#include "trireme/tls_files.h"
 #include "trireme/units.h"
 
 namespace trireme::ps {
 
-/// Where the membership of a cluster of parameter servers is kept: "etcd://10.0.0.1:2379,10.0.0.2:2379/NAME".
+/// Where the membership of a cluster of parameter servers is kept: "etcd://10.0.0.1:2379,10.0.0.2:2379/NAME", or
+/// "etcd+tls://…".
 struct EtcdLocation {
   std::vector<comm::Address> members{};
-  std::string cluster = "default";  ///< several clusters may share an etcd
+  std::string cluster = "default";              ///< several clusters may share an etcd
+  std::shared_ptr<const comm::TlsTrust> tls{};  ///< nothing: connections are not encrypted
 };
 [[nodiscard]] bool is_etcd_location(std::string_view text);
-/// Throws Error(Usage).
-[[nodiscard]] EtcdLocation parse_etcd_location(std::string_view text);
+/// Reads the files, which are for etcd+tls:// only. Throws Error(Usage).
+[[nodiscard]] EtcdLocation parse_etcd_location(std::string_view text, const TlsFiles& files = {});
+
+/// For one call, where the caller has no deadline of its own.
+inline constexpr Seconds kEtcdPatience{3};
 
 using EtcdRevision = std::int64_t;  ///< 0: the key does not exist
 
@@ -70,7 +78,7 @@ struct EtcdPutResult {
 
 class Etcd {
  public:
-  explicit Etcd(std::vector<comm::Address> members);
+  explicit Etcd(const EtcdLocation& location);
 
   // Each throws Error(Peer) that names the members if none has answered by the deadline: a change may then happen or not.
   // Throws Error(System) with the member and its reason if a member refuses.
@@ -90,6 +98,7 @@ class Etcd {
   auto call(const Request& request, comm::Deadline deadline, const Read& read);
 
   std::vector<comm::Address> members_;
+  std::shared_ptr<const comm::TlsTrust> tls_;
   std::size_t current_ = 0;  ///< the last that answered
 };
 

@@ -16,7 +16,6 @@ using Condition = EtcdPut::Condition;
 
 constexpr double kSafety = 0.9;  ///< clocks may run at different rates
 constexpr Seconds kRenewEvery{1};
-constexpr Seconds kPatience{3};  ///< with etcd, in one call
 constexpr std::chrono::milliseconds kPollEvery(100);
 constexpr const char* kTooLate = "its lease in etcd was not renewed in time";
 
@@ -42,24 +41,24 @@ void rethrow_unless_silent(const Error& error) {
 /// Nothing if another candidate was faster.
 std::optional<Leadership::Election> try_to_win(Etcd& etcd, const Campaign& campaign) {
   const std::string key = leader_key(campaign.location);
-  if (etcd.get(key, comm::deadline_in(kPatience)).found) {
+  if (etcd.get(key, comm::deadline_in(kEtcdPatience)).found) {
     return std::nullopt;
   }
   const std::string address = campaign.listen();
   Leadership::Election election{.requested = comm::Clock::now()};
-  election.lease = etcd.grant(Leadership::kTtl, comm::deadline_in(kPatience));
+  election.lease = etcd.grant(Leadership::kTtl, comm::deadline_in(kEtcdPatience));
   // Unique: whether an unanswered put was done shows in what is there afterwards.
   const std::string value =
       fmt::format("{} {}", address, comm::Secret::random().hex().substr(0, 16));
   const EtcdPutResult put = etcd.put(
       {.conditions = {{.key = key}}, .key = key, .value = value, .lease = election.lease.id},
-      comm::deadline_in(kPatience));
+      comm::deadline_in(kEtcdPatience));
   if (put.is_done) {
     election.created = put.revision;
   } else if (put.found && put.found->value == value) {
     election.created = put.found->created;
   } else {
-    etcd.revoke(election.lease.id, comm::deadline_in(kPatience));
+    etcd.revoke(election.lease.id, comm::deadline_in(kEtcdPatience));
     return std::nullopt;
   }
   return election;
@@ -78,8 +77,8 @@ std::string leader_address(const std::string& value) {
 Leadership::Leadership(const EtcdLocation& location, const Election& election)
     : location_(location),
       election_(election),
-      states_(location.members),
-      renewals_(location.members),
+      states_(location),
+      renewals_(location),
       valid_until_(end_of(election.requested, election.lease.ttl)),
       why_lost_(kTooLate),
       thread_([this] { run(); }) {}
@@ -141,8 +140,8 @@ void Leadership::run() {
 bool Leadership::renew() {
   try {
     const comm::Clock::time_point requested = comm::Clock::now();
-    const EtcdLease lease = renewals_.renew(election_.lease.id, comm::deadline_in(kPatience));
-    const EtcdRead leader = renewals_.get(leader_key(location_), comm::deadline_in(kPatience));
+    const EtcdLease lease = renewals_.renew(election_.lease.id, comm::deadline_in(kEtcdPatience));
+    const EtcdRead leader = renewals_.get(leader_key(location_), comm::deadline_in(kEtcdPatience));
     if (lease.ttl.count <= 0 || !leader.found || leader.found->created != election_.created) {
       lose("etcd has ended its lease");
       return false;
@@ -165,7 +164,7 @@ bool Leadership::renew() {
 
 comm::Deadline Leadership::deadline() const {
   const MutexLock lock(mutex_);
-  return std::min(valid_until_, comm::deadline_in(kPatience));
+  return std::min(valid_until_, comm::deadline_in(kEtcdPatience));
 }
 
 std::string Leadership::load() {
@@ -212,7 +211,7 @@ bool Leadership::try_store(const std::string& state) {
 // --- Candidates.
 
 std::unique_ptr<Leadership> run_for_leader(const Campaign& campaign) {
-  Etcd etcd(campaign.location.members);
+  Etcd etcd(campaign.location);
   bool is_answering = true;
   while (!*campaign.stopping) {
     try {

@@ -251,12 +251,6 @@ std::string to_fields(const T& value) {
   return fields;
 }
 
-void require_frame(bool holds, const std::string& problem) {
-  if (!holds) {
-    throw Error(ErrorKind::Input, "malformed frame: " + problem);
-  }
-}
-
 }  // namespace
 
 void Connection::take_control(std::uint8_t kind) {

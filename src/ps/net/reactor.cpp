@@ -16,7 +16,7 @@ namespace trireme::ps {
 namespace {
 
 constexpr std::uint64_t kListener = 0;
-constexpr std::uint64_t kWake = 1;
+constexpr std::uint64_t kWakeup = 1;
 constexpr Seconds kDialAgain{0.02};
 /// More than this waits for nobody: the peer does not read.
 constexpr std::size_t kMaxBacklog = std::size_t{1} << 30;
@@ -34,7 +34,7 @@ Reactor::Reactor(ReactorOptions options, Handlers handlers)
   if (!epoll_.valid() || !wake_.valid()) {
     comm::throw_system("cannot make the parameter server's epoll", errno);
   }
-  watch(EPOLL_CTL_ADD, wake_, kWake, EPOLLIN);
+  watch(EPOLL_CTL_ADD, wake_, kWakeup, EPOLLIN);
   if (options_.listen) {
     listener_ = comm::listen_on(*options_.listen);
     watch(EPOLL_CTL_ADD, listener_->socket, kListener, EPOLLIN);
@@ -81,7 +81,7 @@ void Reactor::process(const Events& events) {
   for (const epoll_event& event : events) {
     if (event.data.u64 == kListener) {
       accept_all();
-    } else if (event.data.u64 == kWake) {
+    } else if (event.data.u64 == kWakeup) {
       std::uint64_t count = 0;
       [[maybe_unused]] const ssize_t got = ::read(wake_.get(), &count, sizeof(count));
     } else {
@@ -238,13 +238,19 @@ bool Reactor::progress(Name name, Link& link) {
   bool is_open = true;
   do {
     is_open = connection.receive([&](NodeId from, Message& message) {
-      if (!std::exchange(link.is_routed, true)) {
-        routes_[from] = name;
-      }
+      learn_route(name, link);
       handlers_.message(from, message);
     });
+    learn_route(name, link);
   } while (is_open && connection.has_more());
   return is_open;
+}
+
+/// As soon as the peer has said who it is: a worker that only pushes sends nothing to the tails, which answer it.
+void Reactor::learn_route(Name name, Link& link) {
+  if (const auto& peer = link.connection->peer(); peer && !std::exchange(link.is_routed, true)) {
+    routes_[*peer] = name;
+  }
 }
 
 void Reactor::watch_for_more(Name name, Link& link) {

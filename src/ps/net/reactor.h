@@ -85,6 +85,7 @@ class Reactor {
   [[nodiscard]] Name dial(NodeId to);
   void serve(Name name);
   [[nodiscard]] bool progress(Name name, Link& link);
+  void learn_route(Name name, Link& link);
   void watch_for_more(Name name, Link& link);
   void drop(Name name, const std::string& why);
   void drop_late();

@@ -170,13 +170,13 @@ std::unique_ptr<SharedStream> SharedStream::open(const SharedMemoryOffer& offer,
 std::size_t SharedStream::readable() const {
   const std::uint64_t bytes = in_->written.load(std::memory_order_seq_cst) - read_;
   require_count(bytes <= kRingBytes);
-  return static_cast<std::size_t>(bytes);
+  return bytes;
 }
 
 std::size_t SharedStream::room() const {
   const std::uint64_t bytes = written_ - out_->read.load(std::memory_order_seq_cst);
   require_count(bytes <= kRingBytes);
-  return kRingBytes - static_cast<std::size_t>(bytes);
+  return kRingBytes - bytes;
 }
 
 /// A byte; if the connection has no room for it, the other side has been rung often enough.

@@ -43,7 +43,7 @@ void Client::take(const ClusterState& state, Micros now, Outbox& out) {
     ++states_received_;
   }
   for (const TableEntry& entry : state.tables) {
-    if (static_cast<std::size_t>(entry.id) == tables_.size()) {
+    if (position_of(entry.id) == tables_.size()) {
       tables_.push_back(entry.spec);
     }
   }
@@ -54,7 +54,7 @@ void Client::take(const ClusterState& state, Micros now, Outbox& out) {
     lanes_.resize(state.shard_count);
   }
   for (const ShardView& entry : state.views) {
-    if (static_cast<std::size_t>(entry.shard) < lanes_.size()) {
+    if (has(entry.shard)) {
       adopt(lane(entry.shard), entry.view, now, out);
     }
   }
@@ -68,7 +68,7 @@ void Client::adopt(Lane& lane, const View& view, Micros now, Outbox& out) {
 }
 
 void Client::take(const WrongView& answer, Micros now, Outbox& out) {
-  if (static_cast<std::size_t>(answer.shard) >= lanes_.size()) {
+  if (!has(answer.shard)) {
     return;
   }
   Lane& own = lane(answer.shard);
@@ -92,7 +92,7 @@ void Client::create_table(const TableSpec& spec, Outbox& out) {
 }
 
 std::vector<Part> Client::split(TableId table, const KeySet& keys) const {
-  const Key total = tables_.at(static_cast<std::size_t>(table)).keys;
+  const Key total = tables_.at(table).keys;
   const auto count = static_cast<std::uint32_t>(lanes_.size());
   std::vector<Part> parts;
   std::size_t first = 0;
@@ -224,7 +224,7 @@ void Client::reconnected(NodeId server, Micros now, Outbox& out) {
 }
 
 void Client::take(const PushDone& done, Micros now, Outbox& out) {
-  if (static_cast<std::size_t>(done.shard) >= lanes_.size()) {
+  if (!has(done.shard)) {
     return;
   }
   Lane& own = lane(done.shard);
@@ -253,7 +253,7 @@ void Client::take(const PushDone& done, Micros now, Outbox& out) {
 }
 
 void Client::take(const PullDone& done, Micros now) {
-  if (static_cast<std::size_t>(done.shard) >= lanes_.size()) {
+  if (!has(done.shard)) {
     return;
   }
   Lane& own = lane(done.shard);
@@ -268,10 +268,10 @@ void Client::take(const PullDone& done, Micros now) {
 }
 
 std::optional<OpId> Client::find_push(ShardId shard, Sequence sequence) const {
-  if (static_cast<std::size_t>(shard) >= lanes_.size()) {
+  if (!has(shard)) {
     return std::nullopt;
   }
-  for (const PendingPush& pending : lanes_[static_cast<std::size_t>(shard)].pushes) {
+  for (const PendingPush& pending : lanes_[shard].pushes) {
     if (pending.message.sequence == sequence) {
       return pending.op;
     }
@@ -280,10 +280,10 @@ std::optional<OpId> Client::find_push(ShardId shard, Sequence sequence) const {
 }
 
 std::optional<OpId> Client::find_pull(ShardId shard, std::uint64_t request) const {
-  if (static_cast<std::size_t>(shard) >= lanes_.size()) {
+  if (!has(shard)) {
     return std::nullopt;
   }
-  const auto& pulls = lanes_[static_cast<std::size_t>(shard)].pulls;
+  const auto& pulls = lanes_[shard].pulls;
   const auto at = pulls.find(request);
   return at == pulls.end() ? std::nullopt : std::optional(at->second.op);
 }
@@ -420,8 +420,7 @@ bool Client::may_start(TableId table, Micros now) const {
   if (!begin || now >= *begin + options_.timing.lease) {
     return false;
   }
-  const std::optional<ClockCount> bound =
-      staleness_bound(tables_.at(static_cast<std::size_t>(table)));
+  const std::optional<ClockCount> bound = staleness_bound(tables_.at(table));
   const ClockCount extra = planted(Fault::StartEarly) ? 2 : 0;
   return ps::may_start(at->second.completed - extra, *at->second.slowest, bound);
 }

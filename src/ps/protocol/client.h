@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/indexed_vector.h"
 #include "ps/protocol/message.h"
 
 namespace trireme::ps {
@@ -55,14 +56,12 @@ class Client {
   /// Why the coordinator refused a table, if it did.
   [[nodiscard]] const std::map<std::string, std::string>& refusals() const { return refusals_; }
   [[nodiscard]] std::optional<TableId> find_table(std::string_view name) const;
-  [[nodiscard]] const TableSpec& table(TableId id) const {
-    return tables_.at(static_cast<std::size_t>(id));
-  }
+  [[nodiscard]] const TableSpec& table(TableId id) const { return tables_.at(id); }
   [[nodiscard]] const std::map<NodeId, std::string>& addresses() const { return addresses_; }
   /// As of the coordinator's last message.
   [[nodiscard]] bool is_healthy() const noexcept { return is_healthy_; }
   [[nodiscard]] std::uint64_t states_received() const noexcept { return states_received_; }
-  [[nodiscard]] const std::vector<TableSpec>& tables() const noexcept { return tables_; }
+  [[nodiscard]] const std::vector<TableSpec>& tables() const noexcept { return tables_.items(); }
   [[nodiscard]] std::uint32_t shard_count() const {
     return static_cast<std::uint32_t>(lanes_.size());
   }
@@ -73,9 +72,7 @@ class Client {
   void forget_metrics() { metrics_.clear(); }
   /// Unless it has asked a moment ago.
   void ask_for_state(Micros now, Outbox& out);
-  [[nodiscard]] const View& view(ShardId shard) const {
-    return lanes_.at(static_cast<std::size_t>(shard)).view;
-  }
+  [[nodiscard]] const View& view(ShardId shard) const { return lanes_.at(shard).view; }
 
   /// Requires is_ready(). A list must be sorted.
   [[nodiscard]] std::vector<Part> split(TableId table, const KeySet& keys) const;
@@ -137,7 +134,8 @@ class Client {
     std::deque<IterationEnd> unreported;
   };
 
-  [[nodiscard]] Lane& lane(ShardId shard) { return lanes_.at(static_cast<std::size_t>(shard)); }
+  [[nodiscard]] Lane& lane(ShardId shard) { return lanes_.at(shard); }
+  [[nodiscard]] bool has(ShardId shard) const { return position_of(shard) < lanes_.size(); }
   void take(const ClusterState& state, Micros now, Outbox& out);
   void take(const PushDone& done, Micros now, Outbox& out);
   void take(const PullDone& done, Micros now);
@@ -154,8 +152,8 @@ class Client {
   void beat(Micros now, Outbox& out);
 
   ClientOptions options_;
-  std::vector<Lane> lanes_;  ///< by shard
-  std::vector<TableSpec> tables_;
+  IndexedVector<ShardId, Lane> lanes_;
+  IndexedVector<TableId, TableSpec> tables_;
   std::map<std::string, std::string> refusals_;
   std::map<NodeId, std::string> addresses_;
   std::map<TableId, WorkerClock> clocks_;

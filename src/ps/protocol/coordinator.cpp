@@ -47,7 +47,7 @@ Coordinator::Coordinator(const CoordinatorOptions& options, const UpdateRegistry
   announced_.resize(tables_.size());
   for (const auto& [id, worker] : workers_) {
     for (const auto& [table, registration] : worker.joined) {
-      clocks_.at(static_cast<std::size_t>(table)).rejoin(id, registration.start);
+      clocks_.at(table).rejoin(id, registration.start);
     }
   }
 }
@@ -143,6 +143,7 @@ void Coordinator::take(NodeId from, const ServerBeat& beat, Micros now, Outbox& 
     ++version_;
   }
   record.heard = awake_time(now);
+  record.reactors = beat.reactors;
   record.is_alive = true;
   record.statuses.clear();
   for (const ShardStatus& status : beat.shards) {
@@ -162,7 +163,7 @@ void Coordinator::take(NodeId from, const ServerBeat& beat, Micros now, Outbox& 
 // member cannot: it is the tail, or pushes only get to the tail through it.
 bool Coordinator::may_have_lease(NodeId server, const ServerRecord& record) const {
   return std::ranges::all_of(record.statuses, [&](const auto& entry) {
-    const auto number = static_cast<std::size_t>(entry.first);
+    const std::size_t number = position_of(entry.first);
     return number >= shards_.size() || entry.second.epoch >= shards_[number].view.epoch ||
            shards_[number].view.has_member(server);
   });
@@ -230,8 +231,8 @@ void Coordinator::take(NodeId from, const CreateTable& request, Outbox& out) {
     return send(from, Refusal{request.spec.name, error.what()}, out);
   }
   tables_.push_back(request.spec);
-  clocks_.emplace_back();
-  announced_.emplace_back();
+  clocks_.push_back({});
+  announced_.push_back({});
   ++version_;
   for (const auto& [id, server] : servers_) {
     send(id, state_for(id), out);
@@ -240,10 +241,12 @@ void Coordinator::take(NodeId from, const CreateTable& request, Outbox& out) {
 }
 
 void Coordinator::take(NodeId from, const MoveShard& request, Outbox& out) {
-  const auto number = static_cast<std::size_t>(request.shard);
+  const std::size_t number = position_of(request.shard);
   const bool is_valid =
-      number < shards_.size() &&
-      std::ranges::all_of(request.servers, [&](NodeId id) { return servers_.contains(id); });
+      number < shards_.size() && std::ranges::all_of(request.servers, [&](std::uint64_t server) {
+        return std::ranges::any_of(
+            servers_, [&](const auto& entry) { return server_number(entry.first) == server; });
+      });
   if (!is_valid) {
     return send(from, Refusal{"move", "the shard or a server does not exist"}, out);
   }
@@ -264,14 +267,14 @@ void Coordinator::take(NodeId from, const WorkerBeat& beat, Micros now, Outbox& 
     ++version_;
   }
   for (const TableClock& entry : beat.clocks) {
-    const auto number = static_cast<std::size_t>(entry.table);
-    if (number >= clocks_.size()) {
+    if (position_of(entry.table) >= clocks_.size()) {
       continue;
     }
-    if (clocks_[number].has(from)) {
-      clocks_[number].advance(from, entry.clock);
-    } else if (clocks_[number].can_join()) {
-      worker.joined[entry.table] = {clocks_[number].join(from, entry.clock), ++version_};
+    ClockTable& clocks = clocks_[entry.table];
+    if (clocks.has(from)) {
+      clocks.advance(from, entry.clock);
+    } else if (clocks.can_join()) {
+      worker.joined[entry.table] = {clocks.join(from, entry.clock), ++version_};
     }
     send_slowest(entry.table, out);
   }
@@ -281,7 +284,7 @@ void Coordinator::take(NodeId from, const WorkerBeat& beat, Micros now, Outbox& 
 SlowestClocks Coordinator::slowest_for(const WorkerRecord& worker, Micros sent) const {
   SlowestClocks message{.sent = sent};
   for (const auto& [table, registration] : worker.joined) {
-    if (const auto slowest = clocks_[static_cast<std::size_t>(table)].slowest()) {
+    if (const auto slowest = clocks_[table].slowest()) {
       message.slowest.push_back({table, *slowest, registration.number});
     }
   }
@@ -290,9 +293,8 @@ SlowestClocks Coordinator::slowest_for(const WorkerRecord& worker, Micros sent) 
 
 /// To all workers of the table, if it has changed.
 void Coordinator::send_slowest(TableId table, Outbox& out) {
-  const auto number = static_cast<std::size_t>(table);
-  const std::optional<ClockCount> slowest = clocks_[number].slowest();
-  if (!slowest || slowest == std::exchange(announced_[number], slowest)) {
+  const std::optional<ClockCount> slowest = clocks_[table].slowest();
+  if (!slowest || slowest == std::exchange(announced_[table], slowest)) {
     return;
   }
   for (const auto& [id, worker] : workers_) {
@@ -311,7 +313,7 @@ void Coordinator::remove_worker(NodeId worker, Outbox& out) {
   workers_.erase(at);
   ++version_;
   for (const auto& [table, registration] : joined) {
-    clocks_[static_cast<std::size_t>(table)].leave(worker);
+    clocks_[table].leave(worker);
     send_slowest(table, out);
   }
 }

@@ -21,8 +21,10 @@
 #include <string_view>
 #include <vector>
 
+#include "base/indexed_vector.h"
 #include "ps/protocol/clocks.h"
 #include "ps/protocol/message.h"
+#include "ps/protocol/ring.h"
 #include "ps/protocol/snapshot.h"
 #include "trireme/ps_update.h"
 
@@ -30,8 +32,8 @@ namespace trireme::ps {
 
 struct CoordinatorOptions {
   std::uint32_t shards = 64;
-  std::size_t replicas = 2;       ///< of each shard
-  std::size_t min_servers = 1;    ///< that must have joined before shards are assigned
+  std::size_t replicas = 2;       ///< of each shard, in different processes
+  std::size_t min_servers = 1;    ///< processes that must have joined before shards are assigned
   std::size_t max_transfers = 4;  ///< shards that are copied at the same time
   Timing timing{};
   std::vector<TableSpec> tables{};   ///< that a new cluster starts with
@@ -49,7 +51,7 @@ struct ShardRecord {
       true;  ///< false: the last member has not everything yet that was acknowledged
   /// A removed tail that is alive and may still answer pulls: others learn the view when it has learned it.
   std::optional<Member> deposed;
-  std::vector<NodeId> pinned;  ///< instead of the ring
+  std::vector<std::uint64_t> pinned;  ///< numbers of servers, instead of those of the ring
 
   template <class Io, class Self>
   static void fields(Io& io, Self& self) {
@@ -83,11 +85,12 @@ class Coordinator {
   [[nodiscard]] const std::vector<TableSpec>& tables() const noexcept { return tables_; }
   /// Whether every shard has all its replicas, each with everything that was acknowledged.
   [[nodiscard]] bool is_healthy() const;
-  [[nodiscard]] std::vector<NodeId> live_servers() const;
+  /// Processes of which a node is alive.
+  [[nodiscard]] std::size_t live_servers() const;
   [[nodiscard]] std::size_t workers() const { return workers_.size(); }
   /// Iterations completed by the slowest worker of a table, if it is known.
   [[nodiscard]] std::optional<ClockCount> slowest(TableId table) const {
-    return clocks_.at(static_cast<std::size_t>(table)).slowest();
+    return clocks_.at(table).slowest();
   }
   /// The clock from which a worker counts in a table, if it is registered there.
   [[nodiscard]] std::optional<ClockCount> joined_at(TableId table, NodeId worker) const;
@@ -97,6 +100,7 @@ class Coordinator {
     Incarnation incarnation = 0;
     std::string address;
     Micros heard = 0;  ///< awake_time()
+    std::uint32_t reactors = 1;
     bool is_alive = true;
     bool has_restarted = false;  ///< and waits until the lease of its former life has ended
     std::map<ShardId, ShardStatus> statuses{};
@@ -130,6 +134,8 @@ class Coordinator {
   /// How long this process has run. Never faster than time, so leases that it measures have ended.
   [[nodiscard]] Micros awake_time(Micros now) const;
   void expire(Outbox& out);
+  void update_ring();
+  [[nodiscard]] bool have_servers_joined() const;
   void assign_all(Outbox& out);
   void reconfigure(ShardId shard, Outbox& out);
   [[nodiscard]] bool drop_dead(ShardRecord& record) const;
@@ -161,9 +167,11 @@ class Coordinator {
   std::vector<ShardRecord> shards_;
   std::vector<TableSpec> tables_;
   std::map<NodeId, ServerRecord> servers_;
+  std::vector<NodeId> ring_nodes_;  ///< alive at the last tick
+  Ring ring_;                       ///< of ring_nodes_
   std::map<NodeId, WorkerRecord> workers_;
-  std::vector<ClockTable> clocks_;  ///< by table
-  std::vector<std::optional<ClockCount>> announced_;
+  IndexedVector<TableId, ClockTable> clocks_;
+  IndexedVector<TableId, std::optional<ClockCount>> announced_;
   Micros last_tick_;
   Micros awake_ = 0;  ///< awake_time() at the last tick
   std::uint64_t origin_;

@@ -29,8 +29,9 @@ void Coordinator::advance_snapshot(Micros now, Outbox& out) {
 void Coordinator::begin_snapshot(Micros now) {
   std::vector<TableClock> clocks;
   for (std::size_t i = 0; i < clocks_.size(); ++i) {
-    if (const auto slowest = clocks_[i].slowest()) {
-      clocks.push_back({static_cast<TableId>(i), *slowest});
+    const auto table = static_cast<TableId>(i);
+    if (const auto last = slowest(table)) {
+      clocks.push_back({table, *last});
     }
   }
   round_.emplace(next_snapshot_++, shards_.size(), std::move(clocks));

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/indexed_vector.h"
 #include "ps/protocol/coordinator.h"
 #include "ps/protocol/fault.h"
-#include "ps/protocol/ring.h"
 
 namespace trireme::ps {
 namespace {
@@ -22,14 +22,14 @@ bool Coordinator::is_alive(const Member& member) const {
          (at->second.incarnation == member.incarnation || planted(Fault::IgnoreIncarnation));
 }
 
-std::vector<NodeId> Coordinator::live_servers() const {
-  std::vector<NodeId> live;
+std::size_t Coordinator::live_servers() const {
+  std::set<std::uint64_t> live;
   for (const auto& [id, server] : servers_) {
     if (server.is_alive) {
-      live.push_back(id);
+      live.insert(server_number(id));
     }
   }
-  return live;
+  return live.size();
 }
 
 /// What the member has reported in the shard's current epoch.
@@ -39,17 +39,17 @@ const ShardStatus* Coordinator::status_of(const Member& member, ShardId shard) c
     return nullptr;
   }
   const auto status = at->second.statuses.find(shard);
-  const Epoch epoch = shards_[static_cast<std::size_t>(shard)].view.epoch;
+  const Epoch epoch = shards_[position_of(shard)].view.epoch;
   const bool is_current = status != at->second.statuses.end() && status->second.epoch == epoch;
   return is_current ? &status->second : nullptr;
 }
 
 bool Coordinator::is_healthy() const {
-  const std::size_t wanted = std::min(options_.replicas, live_servers().size());
+  const std::size_t wanted = std::min(options_.replicas, live_servers());
   const bool is_calm =
       std::ranges::none_of(servers_, [](const auto& entry) { return entry.second.has_restarted; });
   return is_calm && std::ranges::all_of(shards_, [&](const ShardRecord& record) {
-           return record.view.epoch > 0 && record.view.chain.size() >= wanted &&
+           return record.view.epoch > 0 && record.view.processes() >= wanted &&
                   record.is_tail_synced && !record.deposed && !record.view.learner &&
                   std::ranges::all_of(record.view.chain,
                                       [&](const Member& member) { return is_alive(member); });
@@ -60,6 +60,7 @@ void Coordinator::tick(Micros now, Outbox& out) {
   awake_ = awake_time(now);
   last_tick_ = now;
   expire(out);
+  update_ring();
   if (!shards_.empty() && shards_[0].view.epoch == 0) {
     return assign_all(out);
   }
@@ -93,10 +94,34 @@ void Coordinator::expire(Outbox& out) {
   }
 }
 
+/// Building it takes much longer than using it.
+void Coordinator::update_ring() {
+  std::vector<NodeId> live;
+  for (const auto& [id, server] : servers_) {
+    if (server.is_alive) {
+      live.push_back(id);
+    }
+  }
+  if (live != ring_nodes_) {
+    ring_ = Ring(live);
+    ring_nodes_ = std::move(live);
+  }
+}
+
+/// Enough of them, each with all its reactors: otherwise shards would move to the later ones at once.
+bool Coordinator::have_servers_joined() const {
+  std::map<std::uint64_t, std::int64_t> missing;  // reactors by server
+  for (const NodeId node : ring_nodes_) {
+    const auto at = missing.try_emplace(server_number(node), servers_.at(node).reactors).first;
+    --at->second;
+  }
+  return missing.size() >= std::max<std::size_t>(options_.min_servers, 1) &&
+         std::ranges::all_of(missing, [](const auto& entry) { return entry.second <= 0; });
+}
+
 /// The first views of a new cluster, in which all members start empty.
 void Coordinator::assign_all(Outbox& out) {
-  const std::vector<NodeId> live = live_servers();
-  if (live.size() < std::max<std::size_t>(options_.min_servers, 1)) {
+  if (!have_servers_joined()) {
     return;
   }
   for (std::size_t i = 0; i < shards_.size(); ++i) {
@@ -112,11 +137,15 @@ void Coordinator::assign_all(Outbox& out) {
 }
 
 void Coordinator::reconfigure(ShardId shard, Outbox& out) {
-  ShardRecord& record = shards_[static_cast<std::size_t>(shard)];
+  ShardRecord& record = shards_[position_of(shard)];
   const View before = record.view;
+  const bool was_withheld = record.deposed.has_value();
   note_progress(shard, record);
   if (record.deposed) {
     return;  // one change at a time
+  }
+  if (was_withheld) {
+    announce(shard, before, out);  // pushes stand still until the others know it
   }
   const bool has_changed =
       drop_dead(record) || admit_learner(shard, record) || move_towards_target(shard, record);
@@ -177,16 +206,20 @@ bool Coordinator::admit_learner(ShardId shard, ShardRecord& record) const {
   return true;
 }
 
-/// Pinned servers that are alive, then those of the ring.
+/// Nodes of pinned servers that are alive, then those of the ring.
 std::vector<NodeId> Coordinator::target(ShardId shard, const ShardRecord& record) const {
-  const std::vector<NodeId> live = live_servers();
+  std::vector<NodeId> preferred;
+  for (const std::uint64_t server : record.pinned) {
+    if (const std::optional<NodeId> node = ring_.node_of(server, shard)) {
+      preferred.push_back(*node);
+    }
+  }
+  const std::vector<NodeId> others = ring_.chain(shard, options_.replicas + preferred.size());
+  preferred.insert(preferred.end(), others.begin(), others.end());
   std::vector<NodeId> wanted;
-  for (const std::vector<NodeId>& source : {record.pinned, Ring(live).chain(shard, live.size())}) {
-    for (const NodeId server : source) {
-      if (wanted.size() < options_.replicas && contains(live, server) &&
-          !contains(wanted, server)) {
-        wanted.push_back(server);
-      }
+  for (const NodeId node : preferred) {
+    if (wanted.size() < options_.replicas && !shares_process(wanted, node)) {
+      wanted.push_back(node);
     }
   }
   return wanted;
@@ -196,8 +229,7 @@ std::vector<NodeId> Coordinator::target(ShardId shard, const ShardRecord& record
 bool Coordinator::may_learn(NodeId server, const ShardRecord& record) const {
   const auto transfers = std::ranges::count_if(
       shards_, [](const ShardRecord& other) { return other.view.learner.has_value(); });
-  return !record.view.has_member(server) &&
-         static_cast<std::size_t>(transfers) < options_.max_transfers;
+  return !record.view.has_member(server) && std::cmp_less(transfers, options_.max_transfers);
 }
 
 bool Coordinator::move_towards_target(ShardId shard, ShardRecord& record) const {
@@ -219,8 +251,13 @@ bool Coordinator::move_towards_target(ShardId shard, ShardRecord& record) const 
       return true;
     }
   }
-  const auto surplus = std::ranges::find_if(
-      view.chain, [&](const Member& member) { return !contains(wanted, member.server); });
+  // Two members may be of one process until one of them is removed; the others must be of enough processes.
+  const auto is_surplus = [&](const Member& member) {
+    View rest = view;
+    std::erase(rest.chain, member);
+    return !contains(wanted, member.server) && rest.processes() >= wanted.size();
+  };
+  const auto surplus = std::ranges::find_if(view.chain, is_surplus);
   if (view.chain.size() <= wanted.size() || surplus == view.chain.end()) {
     return false;
   }
@@ -232,7 +269,7 @@ bool Coordinator::move_towards_target(ShardId shard, ShardRecord& record) const 
 }
 
 void Coordinator::announce(ShardId shard, const View& before, Outbox& out) {
-  const ShardRecord& record = shards_[static_cast<std::size_t>(shard)];
+  const ShardRecord& record = shards_[position_of(shard)];
   std::set<NodeId> affected;
   for (const View* view : {&before, &record.view}) {
     for (const Member& member : view->chain) {

@@ -23,6 +23,7 @@ enum class Fault {
   IgnoreReadMyWrites,        ///< a pull does not wait for the worker's own push
   RenumberRetries,           ///< a worker repeats a push under a new sequence number
   StartEarly,                ///< a worker starts an iteration too far ahead of the slowest one
+  ShareProcess,              ///< replicas of a shard are placed on two nodes of one process
   ClockBeforeAcknowledged,   ///< a worker reports an iteration before its pushes are acknowledged
 };
 

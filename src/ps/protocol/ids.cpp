@@ -1,6 +1,7 @@
 #include "ps/protocol/ids.h"
 
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -14,7 +15,17 @@ std::string to_text(NodeId node) {
   if (is_worker(node)) {
     return fmt::format("worker {:x}", value & ~kFirstWorker);
   }
-  return fmt::format("server {}", value - 1);
+  const std::uint64_t reactor = reactor_number(node);
+  return reactor == 0 ? fmt::format("server {}", server_number(node))
+                      : fmt::format("server {}.{}", server_number(node), reactor);
+}
+
+std::size_t View::processes() const {
+  std::set<std::uint64_t> numbers;
+  for (const Member& member : chain) {
+    numbers.insert(server_number(member.server));
+  }
+  return numbers.size();
 }
 
 bool View::has_member(NodeId server) const {

@@ -13,8 +13,21 @@ namespace trireme::ps {
 enum class NodeId : std::uint64_t { Coordinator = 0 };
 inline constexpr std::uint64_t kFirstWorker = std::uint64_t{1} << 63;
 
-[[nodiscard]] constexpr NodeId server_node(std::uint64_t number) {
-  return static_cast<NodeId>(number + 1);
+/// A server is a process with one or more reactors, each of which is a node with shards of its own. The nodes of a process
+/// fail together.
+inline constexpr unsigned kReactorBit = 32;
+inline constexpr std::uint64_t kMaxServerNumber = (std::uint64_t{1} << kReactorBit) - 2;
+inline constexpr std::uint64_t kMaxReactors = 1024;
+
+[[nodiscard]] constexpr NodeId server_node(std::uint64_t number, std::uint64_t reactor = 0) {
+  return static_cast<NodeId>((reactor << kReactorBit) + number + 1);
+}
+/// The process of a server's node. Requires is_server(node).
+[[nodiscard]] constexpr std::uint64_t server_number(NodeId node) {
+  return (static_cast<std::uint64_t>(node) & (kMaxServerNumber + 1)) - 1;
+}
+[[nodiscard]] constexpr std::uint64_t reactor_number(NodeId node) {
+  return static_cast<std::uint64_t>(node) >> kReactorBit;
 }
 [[nodiscard]] constexpr NodeId worker_node(std::uint64_t number) {
   return static_cast<NodeId>(kFirstWorker | number);
@@ -25,7 +38,7 @@ inline constexpr std::uint64_t kFirstWorker = std::uint64_t{1} << 63;
 [[nodiscard]] constexpr bool is_server(NodeId node) {
   return node != NodeId::Coordinator && !is_worker(node);
 }
-/// "the coordinator", "server 2", "worker 5".
+/// "the coordinator", "server 2", "worker 5"; "server 2.1" is reactor 1 of server 2.
 [[nodiscard]] std::string to_text(NodeId node);
 
 enum class ShardId : std::uint32_t {};
@@ -63,6 +76,8 @@ struct View {
   std::optional<Member> learner;
   friend bool operator==(const View&, const View&) = default;
 
+  /// How many processes hold the shard; the learner does not count.
+  [[nodiscard]] std::size_t processes() const;
   /// Whether it is in the chain; the learner is not.
   [[nodiscard]] bool has_member(NodeId server) const;
 

@@ -214,17 +214,18 @@ struct ShardStatus {
   }
 };
 
-/// Server to coordinator: alive; renew the lease.
+/// A server's node to the coordinator: alive; renew the lease.
 struct ServerBeat {
   Incarnation incarnation = 0;
   Micros sent = 0;  ///< on the server's clock
   std::string address;
-  std::uint32_t tables = 0;  ///< how many it knows
+  std::uint32_t reactors = 1;  ///< nodes of its process
+  std::uint32_t tables = 0;    ///< how many it knows
   std::vector<ShardStatus> shards;
 
   template <class Io, class Self>
   static void fields(Io& io, Self& self) {
-    io(self.incarnation, self.sent, self.address, self.tables, self.shards);
+    io(self.incarnation, self.sent, self.address, self.reactors, self.tables, self.shards);
   }
 };
 
@@ -363,10 +364,11 @@ struct SlowestClocks {
   }
 };
 
-/// Operator to coordinator: put a shard on these servers. An empty list returns it to the ring.
+/// Operator to coordinator: put a shard on these servers, on the reactors that the ring chooses. An empty list returns it
+/// to the ring.
 struct MoveShard {
   ShardId shard{};
-  std::vector<NodeId> servers;
+  std::vector<std::uint64_t> servers;  ///< numbers
 
   template <class Io, class Self>
   static void fields(Io& io, Self& self) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/indexed_vector.h"
 #include "ps/protocol/fault.h"
 #include "trireme/error.h"
 
@@ -14,7 +15,7 @@ constexpr Index kWindow = 1024;
 
 std::size_t place_in(const View& view, NodeId server) {
   const auto at = std::ranges::find(view.chain, server, &Member::server);
-  return static_cast<std::size_t>(at - view.chain.begin());
+  return position_of(at - view.chain.begin());
 }
 
 }  // namespace

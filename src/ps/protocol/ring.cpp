@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "ps/protocol/fault.h"
+
 namespace trireme::ps {
 namespace {
 
-constexpr std::uint64_t kPointsPerServer = 64;
+constexpr std::uint64_t kPointsPerNode = 64;
 constexpr std::uint64_t kShardSalt = 0x9e3779b97f4a7c15;
 
 __extension__ typedef unsigned __int128
@@ -36,29 +38,54 @@ ShardId shard_of(Key keys, Key key, std::uint32_t shard_count) {
   return static_cast<ShardId>(numerator / keys);
 }
 
-Ring::Ring(std::span<const NodeId> servers) : servers_(servers.size()) {
-  for (const NodeId server : servers) {
-    for (std::uint64_t point = 0; point < kPointsPerServer; ++point) {
-      points_.emplace_back(mix(mix(static_cast<std::uint64_t>(server)) + point), server);
+bool shares_process(std::span<const NodeId> nodes, NodeId node) {
+  return std::ranges::any_of(nodes, [&](NodeId other) {
+    return planted(Fault::ShareProcess) ? other == node
+                                        : server_number(other) == server_number(node);
+  });
+}
+
+Ring::Ring(std::span<const NodeId> nodes) {
+  std::vector<NodeId> processes;
+  for (const NodeId node : nodes) {
+    for (std::uint64_t point = 0; point < kPointsPerNode; ++point) {
+      points_.emplace_back(mix(mix(static_cast<std::uint64_t>(node)) + point), node);
+    }
+    if (!shares_process(processes, node)) {
+      processes.push_back(node);
     }
   }
+  processes_ = processes.size();
   std::ranges::sort(points_);
+}
+
+/// Requires a point.
+std::size_t Ring::first_point(ShardId shard) const {
+  const std::uint64_t hash = mix(kShardSalt ^ static_cast<std::uint64_t>(shard));
+  const auto at = std::ranges::lower_bound(points_, Point(hash, NodeId{}));
+  return static_cast<std::size_t>(at - points_.begin()) % points_.size();
 }
 
 std::vector<NodeId> Ring::chain(ShardId shard, std::size_t replicas) const {
   std::vector<NodeId> chain;
-  const std::uint64_t hash = mix(kShardSalt ^ static_cast<std::uint64_t>(shard));
-  auto at = std::ranges::lower_bound(points_, std::pair(hash, NodeId{}));
-  while (chain.size() < std::min(replicas, servers_)) {
-    if (at == points_.end()) {
-      at = points_.begin();
+  std::size_t at = points_.empty() ? 0 : first_point(shard);
+  for (; chain.size() < std::min(replicas, processes_); at = (at + 1) % points_.size()) {
+    if (!shares_process(chain, points_[at].second)) {
+      chain.push_back(points_[at].second);
     }
-    if (std::ranges::find(chain, at->second) == chain.end()) {
-      chain.push_back(at->second);
-    }
-    ++at;
   }
   return chain;
+}
+
+std::optional<NodeId> Ring::node_of(std::uint64_t server, ShardId shard) const {
+  const std::size_t first = points_.empty() ? 0 : first_point(shard);
+  for (std::size_t i = 0; i < points_.size(); ++i) {
+    const NodeId node = points_[(first + i) % points_.size()].second;
+    if (server_number(node) == server) {
+      return node;
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace trireme::ps

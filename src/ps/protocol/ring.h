@@ -1,8 +1,10 @@
 // Where keys live: a table's keys are divided into ranges of equal size, one per shard, and a consistent-hash ring
-// assigns shards to servers. A server that joins or leaves changes the assignment of few shards. Pure; any thread.
+// assigns shards to the servers' nodes. A node that joins or leaves changes the assignment of few shards. Replicas of a
+// shard are on nodes of different processes, because the nodes of a process fail together. Pure; any thread.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -24,16 +26,24 @@ struct KeyRange {
 /// The shard of a key. Requires key < keys.
 [[nodiscard]] ShardId shard_of(Key keys, Key key, std::uint32_t shard_count);
 
-/// Each server has many points on a circle of hashes; a shard belongs to the servers whose points follow its own.
+/// Whether one of the nodes is of the same process as this one.
+[[nodiscard]] bool shares_process(std::span<const NodeId> nodes, NodeId node);
+
+/// Each node has many points on a circle of hashes; a shard belongs to the nodes whose points follow its own.
 class Ring {
  public:
-  explicit Ring(std::span<const NodeId> servers);
-  /// The first `replicas` different servers from the shard's point on; fewer if there are fewer.
+  explicit Ring(std::span<const NodeId> nodes = {});
+  /// The first `replicas` nodes of different processes from the shard's point on; fewer if there are fewer processes.
   [[nodiscard]] std::vector<NodeId> chain(ShardId shard, std::size_t replicas) const;
+  /// The first node of this server from the shard's point on, if it has any.
+  [[nodiscard]] std::optional<NodeId> node_of(std::uint64_t server, ShardId shard) const;
 
  private:
-  std::vector<std::pair<std::uint64_t, NodeId>> points_;
-  std::size_t servers_;
+  using Point = std::pair<std::uint64_t, NodeId>;
+  [[nodiscard]] std::size_t first_point(ShardId shard) const;
+
+  std::vector<Point> points_;
+  std::size_t processes_ = 0;
 };
 
 }  // namespace trireme::ps

@@ -1,13 +1,31 @@
 #include "ps/protocol/server.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 #include <variant>
 
+#include "base/indexed_vector.h"
 #include "ps/protocol/fault.h"
 #include "trireme/error.h"
 
 namespace trireme::ps {
+namespace {
+
+/// Later than any: nothing is early.
+constexpr Epoch kNoEpoch = std::numeric_limits<Epoch>::max();
+
+void retain_values(Message& message) {
+  std::visit(
+      []<class M>(M& m) {
+        if constexpr (std::is_same_v<M, PushDone> || std::is_same_v<M, PullDone>) {
+          m.values.retain();
+        }
+      },
+      message);
+}
+
+}  // namespace
 
 Server::Server(ServerOptions options, const UpdateRegistry& updates)
     : options_(std::move(options)), updates_(updates) {}
@@ -22,8 +40,34 @@ void Server::refuse(ShardId shard, NodeId worker, Outbox& out) {
   out.push_back({options_.id, worker, WrongView{shard, {}}});
 }
 
-// NOLINTNEXTLINE(readability-function-size): one line or two for each kind of message
 void Server::handle(const Envelope& envelope, Micros now, Outbox& out) {
+  if (!keep_if_early(envelope)) {
+    dispatch(envelope, now, out);
+  }
+}
+
+/// Only about shards that this node holds: of others it may never get a view.
+bool Server::keep_if_early(const Envelope& envelope) {
+  const std::optional<ShardId> shard = EarlyMessages::early_shard(
+      envelope, [&](ShardId of) { return replica(of) ? replica(of)->view().epoch : kNoEpoch; });
+  if (shard) {
+    early_.keep(*shard, envelope);
+  }
+  return shard.has_value();
+}
+
+/// After the shard's view has changed. Values in `out` must not be borrowed from a table that the next push changes.
+void Server::handle_early(ShardId shard, Micros now, Outbox& out) {
+  for (const Envelope& envelope : early_.take(shard)) {
+    for (Envelope& outgoing : out) {
+      retain_values(outgoing.message);
+    }
+    handle(envelope, now, out);
+  }
+}
+
+// NOLINTNEXTLINE(readability-function-size): one line or two for each kind of message
+void Server::dispatch(const Envelope& envelope, Micros now, Outbox& out) {
   const auto pass = [&](ShardId shard, const auto& handle) {
     if (Replica* const found = replica(shard)) {
       handle(*found);
@@ -84,7 +128,7 @@ void Server::take(const ClusterState& state, Micros now, Outbox& out) {
 }
 
 void Server::add_table(const TableEntry& entry) {
-  if (static_cast<std::size_t>(entry.id) != tables_.size()) {
+  if (position_of(entry.id) != tables_.size()) {
     return;  // known, or one before it is missing; heartbeats report how many are known
   }
   try {
@@ -112,7 +156,7 @@ void Server::adopt(ShardId shard, const View& view, Micros now, Outbox& out) {
   has_news_ = true;
   if (!belongs(view)) {
     replicas_.erase(shard);
-    return;
+    return handle_early(shard, now, out);  // refuses them
   }
   std::unique_ptr<Replica>& held = replicas_[shard];
   if (!held) {
@@ -127,6 +171,7 @@ void Server::adopt(ShardId shard, const View& view, Micros now, Outbox& out) {
     }
   }
   held->adopt(view, now, out);
+  handle_early(shard, now, out);
 }
 
 std::string Server::initial_state(ShardId shard) const {
@@ -179,6 +224,7 @@ void Server::beat(Micros now, Outbox& out) {
   ServerBeat message{.incarnation = options_.incarnation,
                      .sent = now,
                      .address = options_.address,
+                     .reactors = options_.reactors,
                      .tables = static_cast<std::uint32_t>(tables_.size()),
                      .shards = {}};
   for (const auto& [shard, epoch] : epochs_) {

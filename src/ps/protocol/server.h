@@ -1,4 +1,4 @@
-// Server: the replicas of one server and its lease. A server renews its lease with heartbeats; while it is valid, the
+// Server: the replicas of one node and its lease. A process with several reactors has such a node for each. A node renews its lease with heartbeats; while it is valid, the
 // coordinator will not give its place to another, so a tail may answer pulls. Time only enters as an argument.
 //
 // Pure: no I/O, no clock, no threads. One thread at a time.
@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "ps/protocol/early_messages.h"
 #include "ps/protocol/message.h"
 #include "ps/protocol/replica.h"
 #include "ps/protocol/snapshot.h"
@@ -22,6 +23,7 @@ namespace trireme::ps {
 struct ServerOptions {
   NodeId id = server_node(0);
   Incarnation incarnation = 1;  ///< different in each life
+  std::uint32_t reactors = 1;   ///< nodes of this process
   std::string address{};        ///< where workers and servers connect
   Timing timing{};
   std::size_t chunk_bytes = std::size_t{256} << 10;
@@ -56,6 +58,9 @@ class Server {
 
  private:
   void take(const ClusterState& state, Micros now, Outbox& out);
+  [[nodiscard]] bool keep_if_early(const Envelope& envelope);
+  void handle_early(ShardId shard, Micros now, Outbox& out);
+  void dispatch(const Envelope& envelope, Micros now, Outbox& out);
   void add_table(const TableEntry& entry);
   void adopt(ShardId shard, const View& view, Micros now, Outbox& out);
   void take(const TakeSnapshot& request, Outbox& out);
@@ -73,6 +78,7 @@ class Server {
   SnapshotShare snapshot_;
   std::map<ShardId, std::unique_ptr<Replica>> replicas_;
   std::map<ShardId, Epoch> epochs_;  ///< the highest that this server has seen
+  EarlyMessages early_;
   std::map<NodeId, std::string> addresses_;
   Micros lease_end_ = 0;
   Micros last_beat_ = 0;

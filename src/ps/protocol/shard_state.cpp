@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/indexed_vector.h"
 #include "ps/protocol/bytes.h"
 #include "ps/protocol/fault.h"
 #include "trireme/error.h"
@@ -149,7 +150,7 @@ Sequence ShardState::last(NodeId worker) const {
 }
 
 bool ShardState::has(TableId table, const KeySet& keys) const {
-  const auto id = static_cast<std::size_t>(table);
+  const std::size_t id = position_of(table);
   if (id >= known_->size()) {
     return false;
   }
@@ -162,12 +163,11 @@ bool ShardState::has(TableId table, const KeySet& keys) const {
 
 bool ShardState::fits(const Push& push) const {
   return has(push.table, push.keys) &&
-         push.values.size() ==
-             push.keys.count() * (*known_)[static_cast<std::size_t>(push.table)].spec.width;
+         push.values.size() == push.keys.count() * (*known_)[position_of(push.table)].spec.width;
 }
 
 TableShard& ShardState::table(TableId id) {
-  const auto number = static_cast<std::size_t>(id);
+  const std::size_t number = position_of(id);
   if (tables_.size() <= number) {
     tables_.resize(number + 1);
   }

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/indexed_vector.h"
+
 namespace trireme::ps {
 
 void SnapshotRound::take(const SnapshotWritten& written) {
-  const bool is_known = static_cast<std::size_t>(written.part.shard) < shards_;
+  const bool is_known = position_of(written.part.shard) < shards_;
   if (written.number == number_ && is_known) {
     parts_.try_emplace(written.part.shard, written.part);
   }

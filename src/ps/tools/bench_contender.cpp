@@ -10,11 +10,6 @@
 #include "trireme/error.h"
 
 namespace trireme::ps {
-namespace {
-
-constexpr Seconds kPatience{30};
-
-}  // namespace
 
 StreamContender::StreamContender(comm::Fd socket, std::vector<Exchange> exchanges)
     : socket_(std::move(socket)), exchanges_(std::move(exchanges)) {
@@ -55,7 +50,7 @@ bool StreamContender::drain_one() {
   if (done_ == begun_) {
     return false;
   }
-  const comm::Deadline deadline = comm::deadline_in(kPatience);
+  const comm::Deadline deadline = comm::deadline_in(kBenchPatience);
   for (const std::size_t before = done_; done_ == before;) {
     const bool has_sent = send_more();
     const bool has_received = receive_more();
@@ -88,13 +83,13 @@ void EchoServer::run() const {
   FloatBuffer sum(floats_);
   std::ranges::fill(sum.view(), 0.0F);
   try {
-    const comm::Fd socket = comm::accept_one(listener_.socket, comm::deadline_in(kPatience));
+    const comm::Fd socket = comm::accept_one(listener_.socket, comm::deadline_in(kBenchPatience));
     for (;;) {
       comm::receive_all(socket, std::as_writable_bytes(received.view()), comm::deadline_in({3600}));
       for (std::size_t i = 0; i < floats_; ++i) {
         sum.view()[i] += received.view()[i];
       }
-      comm::send_all(socket, std::as_bytes(sum.view()), comm::deadline_in(kPatience));
+      comm::send_all(socket, std::as_bytes(sum.view()), comm::deadline_in(kBenchPatience));
     }
   } catch (const Error&) {
     // the client has closed
@@ -106,7 +101,7 @@ std::unique_ptr<StreamContender> EchoServer::connect() const {
   const auto bytes = std::as_bytes(std::span(ones));
   std::string request(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   return std::make_unique<StreamContender>(
-      comm::connect_to(listener_.address, comm::deadline_in(kPatience)),
+      comm::connect_to(listener_.address, comm::deadline_in(kBenchPatience)),
       std::vector<StreamContender::Exchange>{{std::move(request), bytes.size()}});
 }
 
@@ -121,7 +116,7 @@ std::unique_ptr<StreamContender> RedisServer::connect(std::size_t bytes) const {
   const std::string size = fmt::format("${}\r\n", bytes);
   const std::string value(bytes, '\1');
   auto contender = std::make_unique<StreamContender>(
-      comm::connect_to(address_, comm::deadline_in(kPatience)),
+      comm::connect_to(address_, comm::deadline_in(kBenchPatience)),
       std::vector<StreamContender::Exchange>{
           {"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n" + size + value + "\r\n", 5},  // +OK
           {"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", size.size() + bytes + 2}});
@@ -147,7 +142,7 @@ void PushPullContender::check() {
   std::vector<float> values(gradient_.size());
   client_.push_pull(table_, Keys::range(0, 1), gradient_, values).wait();
   client_.push_pull(table_, Keys::range(0, 1), gradient_, values).wait();
-  if (static_cast<std::size_t>(std::ranges::count(values, 2.0F)) != values.size()) {
+  if (std::cmp_not_equal(std::ranges::count(values, 2.0F), values.size())) {
     throw Bug("the parameter server returns wrong sums");
   }
 }

@@ -16,8 +16,11 @@
 #include "ps/protocol/values.h"
 #include "ps/tools/child_process.h"
 #include "trireme/parameter_server.h"
+#include "trireme/units.h"
 
 namespace trireme::ps {
+
+inline constexpr Seconds kBenchPatience{30};  ///< with the other side of a connection
 
 class Contender {
  public:

@@ -19,7 +19,7 @@ inline constexpr ClockCount kChaosStaleness = 3;
 using SharedCount = std::atomic<std::uint64_t>;
 static_assert(SharedCount::is_always_lock_free);
 
-/// A push that took long, on the host's monotonic clock.
+/// A push or pull that took long, on the host's monotonic clock.
 struct SlowPush {
   std::int64_t begin = 0;  ///< microseconds
   std::int64_t end = 0;

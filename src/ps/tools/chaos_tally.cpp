@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/indexed_vector.h"
 #include "ps/tools/chaos_tables.h"
 
 namespace trireme::ps {
@@ -15,11 +16,10 @@ Seconds quantile(std::vector<double> values, double q) {
     return {0};
   }
   std::ranges::sort(values);
-  return {
-      values[static_cast<std::size_t>(std::lround(q * static_cast<double>(values.size() - 1)))]};
+  return {values[position_of(std::lround(q * static_cast<double>(values.size() - 1)))]};
 }
 
-/// The longest push that each strike delayed, in seconds: a push counts for the last strike before it ended.
+/// The longest operation that each strike delayed, in seconds: a push counts for the last strike before it ended.
 std::vector<double> delays(const Ledgers& ledgers, std::span<const Strike> strikes, Micros lease) {
   std::vector<double> longest(strikes.size());
   for (const auto& ledger : ledgers) {
@@ -29,7 +29,7 @@ std::vector<double> delays(const Ledgers& ledgers, std::span<const Strike> strik
       if (after == strikes.begin() || push.begin > (after - 1)->time + 2 * lease) {
         continue;
       }
-      double& delay = longest[static_cast<std::size_t>(after - 1 - strikes.begin())];
+      double& delay = longest[position_of(after - 1 - strikes.begin())];
       delay = std::max(delay, static_cast<double>(push.end - push.begin) * kMicro);
     }
   }

@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::size_t kDepth = 64;            ///< pushes in flight
 constexpr int kPushesPerIteration = 32;       ///< between two reads
-constexpr std::int64_t kSlowMicros = 20'000;  ///< from which on a push is written down
-constexpr Seconds kPatience{120};
+constexpr std::int64_t kSlowMicros = 20'000;  ///< from which on an operation is written down
+constexpr Seconds kClientPatience{120};
 
 class ChaosWorker {
  public:
@@ -31,9 +31,10 @@ class ChaosWorker {
         random_(options.seed + options.life),
         begin_(micros_now()),
         client_({.coordinator = options.coordinator,
+                 .etcd_tls = options.etcd_tls,
                  .secret = options.secret,
                  .lease = options.lease,
-                 .patience = kPatience}),
+                 .patience = kClientPatience}),
         counters_(client_.create_table(chaos_counters())),
         progress_(client_.create_table(chaos_progress())) {}
 
@@ -99,13 +100,26 @@ class ChaosWorker {
     if (oldest.key) {
       ++ledger_->acknowledged.at(*oldest.key);
       ++ledger_->pushes;
-      note_latency(oldest.begin, micros_now());
+      const Micros took = micros_of(oldest.operation);
+      ++ledger_->latencies.at(latency_bucket(took));
+      note_if_slow(oldest.begin, oldest.begin + took);
     }
     pending_.pop_front();
   }
 
-  void note_latency(Micros begin, Micros end) {
-    ++ledger_->latencies.at(latency_bucket(end - begin));
+  /// Until the answer arrived. The worker may have noticed it later, for example because it waited for another's clock.
+  static Micros micros_of(const PendingOperation& operation) {
+    return static_cast<Micros>(operation.took().count * 1e6);
+  }
+
+  void pull(TableHandle table, const Keys& keys, std::vector<float>& values) {
+    const Micros begin = micros_now();
+    PendingOperation operation = client_.pull(table, keys, values);
+    operation.wait();
+    note_if_slow(begin, begin + micros_of(operation));
+  }
+
+  void note_if_slow(Micros begin, Micros end) {
     const std::uint64_t number = ledger_->slow_count;
     if (end - begin >= kSlowMicros && number < ledger_->slow.size()) {
       ledger_->slow.at(number) = {begin, end};
@@ -118,7 +132,7 @@ class ChaosWorker {
     const Key key = random_() % kChaosKeys;
     const Key place = chaos_key(key, options_.life);
     std::vector<float> value(1);
-    client_.pull(counters_, Keys::range(place, place + 1), value).wait();
+    pull(counters_, Keys::range(place, place + 1), value);
     ++ledger_->reads;
     const auto expected = static_cast<float>(ledger_->begun.at(key));
     ledger_->missed_writes += value[0] == expected ? 0 : 1;
@@ -137,7 +151,7 @@ class ChaosWorker {
     }
     std::ranges::sort(lives);
     std::vector<float> seen(lives.size());
-    client_.pull(progress_, Keys::list(lives), seen).wait();
+    pull(progress_, Keys::list(lives), seen);
     for (std::size_t i = 0; i < lives.size(); ++i) {
       const auto completed = static_cast<ClockCount>(seen[i]);
       ++ledger_->reads;

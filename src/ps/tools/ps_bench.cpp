@@ -32,9 +32,9 @@ double median(std::vector<double> values) {
 double cpu_seconds() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
-  constexpr double kMicro = 1e-6;
+  constexpr double kSecondsPerMicro = 1e-6;
   return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-         kMicro * static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+         kSecondsPerMicro * static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
 /// What one contender did in all its slices. Rates are medians over batches of a few operations: most batches run

@@ -1,6 +1,7 @@
 #include "trireme/ps_chaos.h"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -113,6 +114,14 @@ std::unique_ptr<ChildProcess> Chaos::start(std::vector<std::string> arguments) c
   std::vector<std::string> command{options_.program, "ps"};
   command.insert(command.end(), arguments.begin(), arguments.end());
   command.insert(command.end(), {"--lease", fmt::format("{}s", options_.lease.count)});
+  const TlsFiles& files = options_.etcd_tls;
+  const std::array<std::pair<const char*, std::string>, 3> etcd_options{
+      {{"--etcd-ca", files.ca}, {"--etcd-cert", files.certificate}, {"--etcd-key", files.key}}};
+  for (const auto& [option, file] : etcd_options) {
+    if (!file.empty()) {
+      command.insert(command.end(), {option, file});
+    }
+  }
   return std::make_unique<ChildProcess>(command, fmt::format("{}={}", kSecretVariable, secret_));
 }
 
@@ -127,7 +136,8 @@ void Chaos::start_coordinator(Coordinator& coordinator) const {
 }
 
 void Chaos::start_server(std::size_t i) {
-  servers_[i] = start({"serve", "--number", fmt::format("{}", i), "--coordinator", coordinator_});
+  servers_[i] = start({"serve", "--number", fmt::format("{}", i), "--reactors",
+                       fmt::format("{}", options_.reactors), "--coordinator", coordinator_});
 }
 
 void Chaos::start_worker(std::size_t i) {
@@ -164,7 +174,8 @@ void Chaos::wait_until_healthy() {
 void Chaos::wait_for_learner(std::size_t server) {
   const comm::Deadline deadline = comm::deadline_in({4 * options_.lease.count});
   const auto is_learning = [&](const ShardPlace& place) {
-    return std::ranges::find(place.learners, server) != place.learners.end();
+    return std::ranges::find(place.learners, server, &ServerReactor::server) !=
+           place.learners.end();
   };
   while (!comm::passed(deadline) && std::ranges::none_of(observer_->status().shards, is_learning)) {
     sleep_for({0.002});
@@ -185,9 +196,9 @@ void Chaos::fail(const std::string& what) {
   const ClusterStatus status = observer_->status();
   for (std::size_t i = 0; i < status.shards.size(); ++i) {
     const ShardPlace& place = status.shards[i];
-    places += fmt::format("; shard {} in epoch {} on servers {}", i, place.epoch,
-                          fmt::join(place.chain, " > "));
-    places += place.learners.empty() ? "" : fmt::format(" + {}", fmt::join(place.learners, " "));
+    places +=
+        fmt::format("; shard {} in epoch {} on servers {}", i, place.epoch, to_text(place.chain));
+    places += place.learners.empty() ? "" : fmt::format(" + {}", to_text(place.learners));
   }
   throw Error(ErrorKind::Peer, fmt::format("after {} kills: {}{}", result_.kills, what, places));
 }
@@ -339,10 +350,12 @@ ChaosResult Chaos::run() {
   for (std::size_t i = 0; i < servers_.size(); ++i) {
     start_server(i);
   }
-  observer_ = std::make_unique<ParameterClient>(ParameterClientOptions{.coordinator = coordinator_,
-                                                                       .secret = secret_,
-                                                                       .lease = options_.lease,
-                                                                       .patience = kRecovery});
+  observer_ =
+      std::make_unique<ParameterClient>(ParameterClientOptions{.coordinator = coordinator_,
+                                                               .etcd_tls = options_.etcd_tls,
+                                                               .secret = secret_,
+                                                               .lease = options_.lease,
+                                                               .patience = kRecovery});
   const TableHandle counters = observer_->create_table(chaos_counters());
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     start_worker(i);
@@ -373,6 +386,9 @@ std::vector<std::string> problems(const ChaosOptions& options) {
         fmt::format("{} servers with {} replicas cannot survive a failure and recover: use 2 or "
                     "more replicas and more servers than replicas",
                     options.servers, options.replicas));
+  }
+  if (options.reactors == 0) {
+    found.emplace_back("0 reactors are out of range: use 1 or more");
   }
   if (options.workers == 0 || options.workers > std::tuple_size_v<decltype(Roster::life)>) {
     found.push_back(fmt::format("{} workers are out of range: use 1 to {}", options.workers,

@@ -12,12 +12,10 @@
 namespace trireme::ps {
 namespace {
 
-constexpr Seconds kPatience{30};
-
 /// Waits for a bell, and reads it. False if the other side has closed.
 bool wait_for_bell(const comm::Fd& socket) {
   pollfd waiting{.fd = socket.get(), .events = POLLIN, .revents = 0};
-  (void)::poll(&waiting, 1, comm::poll_timeout(comm::deadline_in(kPatience)));
+  (void)::poll(&waiting, 1, comm::poll_timeout(comm::deadline_in(kBenchPatience)));
   std::array<std::byte, 64> bells{};
   return comm::receive_some(socket, bells).outcome == comm::Transfer::Outcome::Moved;
 }

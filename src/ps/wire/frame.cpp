@@ -29,12 +29,6 @@ std::uint64_t check_of(const RawHeader& raw) {
   return XXH3_64bits(&raw, offsetof(RawHeader, check));
 }
 
-void require_frame(bool holds, const std::string& problem) {
-  if (!holds) {
-    throw Error(ErrorKind::Input, "malformed frame: " + problem);
-  }
-}
-
 template <std::size_t I>
 Message decode_as(std::string_view fields, Values floats) {
   std::variant_alternative_t<I, Message> message;
@@ -53,6 +47,12 @@ Message decode_any(std::size_t kind, std::string_view fields, Values floats,
 }
 
 }  // namespace
+
+void require_frame(bool holds, const std::string& problem) {
+  if (!holds) {
+    throw Error(ErrorKind::Input, "malformed frame: " + problem);
+  }
+}
 
 HeaderBytes to_bytes(const FrameHeader& header) {
   RawHeader raw{.kind = header.kind,

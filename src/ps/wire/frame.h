@@ -41,6 +41,8 @@ struct FrameHeader {
 };
 using HeaderBytes = std::array<std::byte, kHeaderBytes>;
 
+/// Throws Error(Input) with the problem unless `holds`.
+void require_frame(bool holds, const std::string& problem);
 [[nodiscard]] HeaderBytes to_bytes(const FrameHeader& header);
 /// Throws Error(Input) saying what is wrong: another magic, a wrong check, kind or number, or an impossible size.
 [[nodiscard]] FrameHeader parse_header(std::span<const std::byte, kHeaderBytes> bytes,

@@ -277,7 +277,7 @@ class ShmTransport : public Transport {
     for (const PeerAddress& peer : peers) {
       const auto words = split_words(peer.address);
       const std::string path = fmt::format("/proc/{}/fd/{}", words.at(0), words.at(1));
-      const Fd file(open(path.c_str(), O_RDWR | O_CLOEXEC));
+      const Fd file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
       if (!file.valid()) {
         throw_system(fmt::format("cannot open the shared memory of rank {} ({}); do all ranks run "
                                  "as the same user?",

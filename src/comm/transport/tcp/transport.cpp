@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "base/indexed_vector.h"
 #include "comm/net/channel.h"
 #include "comm/net/socket.h"
 #include "comm/transport/tcp/callers.h"
@@ -61,17 +62,17 @@ class TcpStream : public Stream {
   [[nodiscard]] std::size_t write(std::span<const std::byte> head,
                                   std::span<const std::byte> body) override {
     std::array<iovec, 2> parts{};
-    int count = 0;
+    std::size_t count = 0;
     for (const std::span<const std::byte> part : {head, body}) {
       if (!part.empty()) {
-        parts[static_cast<std::size_t>(count++)] = {
+        parts[count++] = {
             const_cast<std::byte*>(part.data()),  // NOLINT(cppcoreguidelines-pro-type-const-cast)
             part.size()};
       }
     }
     msghdr message{};
     message.msg_iov = parts.data();
-    message.msg_iovlen = static_cast<std::size_t>(count);
+    message.msg_iovlen = count;
     const ssize_t sent =
         sendmsg(connection_->channel.socket().get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent >= 0) {
@@ -186,7 +187,7 @@ class TcpTransport : public Transport {
     const int count = epoll_wait(poll_.get(), events.data(), static_cast<int>(events.size()),
                                  static_cast<int>(at_most.count()));
     for (int i = 0; i < count; ++i) {
-      const epoll_event& event = events[static_cast<std::size_t>(i)];
+      const epoll_event& event = events[position_of(i)];
       if (event.data.ptr != nullptr) {
         Connection& connection = *static_cast<Connection*>(event.data.ptr);
         if ((event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) {

@@ -25,6 +25,7 @@ enum class Fault {
   IgnoreReadMyWrites,
   RenumberRetries,
   StartEarly,
+  ShareProcess,
   ClockBeforeAcknowledged,
 };
 

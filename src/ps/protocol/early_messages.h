@@ -1,0 +1,44 @@
+// EarlyMessages: requests that name a newer epoch of a shard than this node has adopted. The coordinator announces a view
+// to everybody at once, so a worker or a successor may act on it before this node has read its own copy. To keep such a
+// request for a moment is a network delay to the protocol; to drop it costs the sender a retry.
+//
+// Pure: no I/O, no clock, no threads. One thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "ps/protocol/message.h"
+
+namespace trireme::ps {
+
+class EarlyMessages {
+ public:
+  /// The shard of a request that it would keep: one with a higher epoch than `epoch_of(shard)` returns.
+  template <class EpochOf>
+  [[nodiscard]] static std::optional<ShardId> early_shard(const Envelope& envelope,
+                                                          const EpochOf& epoch_of) {
+    const std::optional<ShardEpoch> named = named_by(envelope.message);
+    const bool is_early = named && named->epoch > epoch_of(named->shard);
+    return is_early ? std::optional(named->shard) : std::nullopt;
+  }
+  /// Keeps it if there is room; copies borrowed values.
+  void keep(ShardId shard, const Envelope& envelope);
+  /// Everything about the shard, in the order of arrival.
+  [[nodiscard]] std::vector<Envelope> take(ShardId shard);
+
+ private:
+  struct ShardEpoch {
+    ShardId shard{};
+    Epoch epoch = 0;
+  };
+  [[nodiscard]] static std::optional<ShardEpoch> named_by(const Message& message);
+
+  std::map<ShardId, std::vector<Envelope>> kept_;
+  std::size_t count_ = 0;
+  std::size_t floats_ = 0;
+};
+
+}  // namespace trireme::ps
