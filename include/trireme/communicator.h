@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "trireme/comm.h"
 #include "trireme/mesh.h"
@@ -24,6 +25,8 @@ class Communicator {
   [[nodiscard]] Group& all() noexcept { return all_; }
   /// This rank in the mesh.
   [[nodiscard]] Rank rank() const { return all_.rank(); }
+  /// The axes of the mesh, in the same order on all ranks.
+  [[nodiscard]] std::vector<std::string> axes() const;
   /// The ranks that differ from this one only along the axis. Throws Error(Usage) if there is no such axis.
   [[nodiscard]] Group& along(std::string_view axis);
 

@@ -30,9 +30,8 @@ struct CpuOptions {
 [[nodiscard]] std::unique_ptr<Device> make_cpu_device(const CpuOptions& options = {});
 
 /// Makes the devices of ranks that share a machine: each has so many threads, or (0) its part of the cores.
-[[nodiscard]] std::function<std::unique_ptr<Device>(int ranks)> cpu_devices(int threads = 0);
+[[nodiscard]] DeviceFactory cpu_devices(int threads = 0);
 /// The same for other options; ranks that share a machine are not pinned.
-[[nodiscard]] std::function<std::unique_ptr<Device>(int ranks)> cpu_devices(
-    const CpuOptions& options);
+[[nodiscard]] DeviceFactory cpu_devices(const CpuOptions& options);
 
 }  // namespace trireme

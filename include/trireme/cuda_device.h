@@ -1,9 +1,11 @@
 // The CUDA device. In a build without CUDA there are no such devices.
 #pragma once
 
-#include <functional>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "trireme/device.h"
@@ -37,10 +39,18 @@ struct CudaFacts {
 /// not time them again. For all devices of the process; call it before the first is made. "": nowhere, the default.
 void keep_cuda_algorithms(const std::string& path);
 
-/// Throws Error(System) if there is no such device.
-[[nodiscard]] std::unique_ptr<Device> make_cuda_device(int number = 0);
+/// How ranks exchange device memory: by NCCL, or through host memory. Auto: by NCCL if all ranks have it and each its own
+/// GPU.
+enum class CudaExchange : std::uint8_t { Auto, Nccl, Host };
+/// Throws Error(Usage) that lists the names: "auto", "nccl", "host".
+[[nodiscard]] CudaExchange parse_cuda_exchange(std::string_view text);
 
-/// Makes the device of a run on one rank. Throws Error(Usage) for more: they cannot share it yet.
-[[nodiscard]] std::function<std::unique_ptr<Device>(int ranks)> cuda_devices(int number = 0);
+/// Throws Error(System) if there is no such device.
+[[nodiscard]] std::unique_ptr<Device> make_cuda_device(int number = 0,
+                                                       CudaExchange exchange = CudaExchange::Auto);
+
+/// Makes the devices of ranks: all on the device with this number, or (none) spread over those of the machine.
+[[nodiscard]] DeviceFactory cuda_devices(std::optional<int> number = {},
+                                         CudaExchange exchange = CudaExchange::Auto);
 
 }  // namespace trireme

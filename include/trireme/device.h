@@ -77,10 +77,22 @@ class Device {
   [[nodiscard]] virtual std::unique_ptr<PreparedExchange> prepare_exchange(
       const KernelRequest& request);
 
+  /// Collective, for the ranks of the communicator, which must outlive the result. None, the default: exchanges are
+  /// staged through host memory.
+  [[nodiscard]] virtual std::shared_ptr<ExchangeSession> connect(Communicator& communicator);
+
   /// Records the kernels that `enqueue` enqueues on the stream, without running them. They were run before, so that
   /// they are warm. Nothing if the device does not record; kernels are then enqueued one by one.
   [[nodiscard]] virtual std::unique_ptr<Recording> record(Stream& stream,
                                                           const std::function<void()>& enqueue);
 };
+
+/// A rank's place among those that share its machine.
+struct RankOnHost {
+  int rank = 0;
+  int ranks = 1;
+};
+/// Creates the device of a rank. See cpu_devices() and cuda_devices().
+using DeviceFactory = std::function<std::unique_ptr<Device>(const RankOnHost& place)>;
 
 }  // namespace trireme

@@ -32,11 +32,27 @@ class Exchange {
   virtual void finish(Stream& compute) = 0;
 };
 
+/// Ranks connected by a library that moves device memory between them. Its operations wait for the other ranks on the
+/// device, where no error ends them: whoever waits for a step waits here.
+class ExchangeSession {
+ public:
+  ExchangeSession() = default;
+  virtual ~ExchangeSession() = default;
+  ExchangeSession(const ExchangeSession&) = delete;
+  ExchangeSession& operator=(const ExchangeSession&) = delete;
+
+  /// Collective: returns when what was enqueued on `compute` is done on all ranks. Throws CommError if one failed.
+  virtual void wait(Stream& compute) = 0;
+  /// After a step that failed: ends the operations that wait for other ranks, for good.
+  virtual void abort() noexcept = 0;
+};
+
 /// What the exchanges of one execution share. All of it outlives them.
 struct ExchangeContext {
   Communicator& communicator;
   Stream& stream;                  ///< for packing and copying beside the compute stream
   runtime::StagingQueue& staging;  ///< for those that are staged through host memory
+  ExchangeSession* session;        ///< from Device::connect(); may be none
 };
 
 /// An exchange before its operands have addresses.

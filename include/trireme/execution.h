@@ -90,6 +90,8 @@ class Execution {
 
   void bind_instructions(Communicator* communicator);
   void bind_exchanges(Communicator* communicator);
+  void run_step(Trace* trace);
+  void wait_for_step();
   void make_segments();
   void record_segments();
   [[nodiscard]] BufferId checked_buffer(std::string_view name, std::size_t size) const;
@@ -114,6 +116,7 @@ class Execution {
   std::unique_ptr<runtime::StagingQueue> staging_;
   std::vector<std::unique_ptr<Kernel>>
       kernels_;  ///< by instruction; none for a view or a communication op
+  std::shared_ptr<ExchangeSession> session_;          ///< may be none
   std::vector<std::unique_ptr<Exchange>> exchanges_;  ///< by instruction
   std::vector<std::vector<std::size_t>>
       waits_;  ///< by instruction, and for the end: communication ops to finish first

@@ -21,6 +21,15 @@ Communicator::Communicator(Group ranks, const Mesh& mesh) : all_(std::move(ranks
   }
 }
 
+std::vector<std::string> Communicator::axes() const {
+  std::vector<std::string> names;
+  names.reserve(groups_.size());
+  for (const auto& [name, group] : groups_) {
+    names.push_back(name);
+  }
+  return names;
+}
+
 Group& Communicator::along(std::string_view axis) {
   const auto it = groups_.find(axis);
   if (it == groups_.end()) {

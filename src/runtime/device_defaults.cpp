@@ -8,6 +8,10 @@ std::unique_ptr<PreparedExchange> Device::prepare_exchange(const KernelRequest& 
   return runtime::prepare_staged(request, *this);
 }
 
+std::shared_ptr<ExchangeSession> Device::connect(Communicator&) {
+  return nullptr;
+}
+
 std::unique_ptr<Recording> Device::record(Stream&, const std::function<void()>&) {
   return nullptr;
 }

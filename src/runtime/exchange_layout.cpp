@@ -111,40 +111,39 @@ Call call_of(const KernelRequest& request, Operation operation) {
   return call;
 }
 
-StartOnHost collective(const KernelRequest& request, Communicator& communicator, Call call) {
-  Group& group = communicator.along(signature_of(request).text("group"));
-  return [&group, call = std::move(call)](std::span<const std::byte> source,
-                                          std::span<std::byte> target) mutable {
+Call all_reduce_call(const KernelRequest& request) {
+  Call call = call_of(request, Operation::Allreduce);
+  call.options.reduction = parse_reduction(signature_of(request).text("reduction"));
+  return call;
+}
+
+Call all_gather_call(const KernelRequest& request) {
+  Call call = call_of(request, Operation::Allgather);
+  call.counts = gathered(request).counts();
+  return call;
+}
+
+Call reduce_scatter_call(const KernelRequest& request) {
+  Call call = call_of(request, Operation::ReduceScatter);
+  call.options.reduction = parse_reduction(signature_of(request).text("reduction"));
+  call.counts = scattered(request).counts();
+  return call;
+}
+
+Call all_to_all_call(const KernelRequest& request) {
+  Call call = call_of(request, Operation::Alltoall);
+  call.counts = sent_to_all(request).counts();
+  call.receive_counts = received_from_all(request).counts();
+  return call;
+}
+
+StartOnHost start_collective(const CollectiveCall& collective, Communicator& communicator) {
+  return [&group = communicator.along(collective.axis), call = collective.call](
+             std::span<const std::byte> source, std::span<std::byte> target) mutable {
     call.input = source;
     call.output = target;
     return group.start(call);
   };
-}
-
-StartOnHost start_all_reduce(const KernelRequest& request, Communicator& communicator) {
-  Call call = call_of(request, Operation::Allreduce);
-  call.options.reduction = parse_reduction(signature_of(request).text("reduction"));
-  return collective(request, communicator, std::move(call));
-}
-
-StartOnHost start_all_gather(const KernelRequest& request, Communicator& communicator) {
-  Call call = call_of(request, Operation::Allgather);
-  call.counts = gathered(request).counts();
-  return collective(request, communicator, std::move(call));
-}
-
-StartOnHost start_reduce_scatter(const KernelRequest& request, Communicator& communicator) {
-  Call call = call_of(request, Operation::ReduceScatter);
-  call.options.reduction = parse_reduction(signature_of(request).text("reduction"));
-  call.counts = scattered(request).counts();
-  return collective(request, communicator, std::move(call));
-}
-
-StartOnHost start_all_to_all(const KernelRequest& request, Communicator& communicator) {
-  Call call = call_of(request, Operation::Alltoall);
-  call.counts = sent_to_all(request).counts();
-  call.receive_counts = received_from_all(request).counts();
-  return collective(request, communicator, std::move(call));
 }
 
 StartOnHost start_send(const KernelRequest& request, Communicator& communicator) {
@@ -167,19 +166,21 @@ StartOnHost start_receive(const KernelRequest& request, Communicator& communicat
   };
 }
 
+/// A collective has a call, a message how it is started.
 struct Row {
-  ExchangeLayout (*layout)(const KernelRequest&);
-  StartOnHost (*operation)(const KernelRequest&, Communicator&);
+  ExchangeLayout (*layout)(const KernelRequest&) = nullptr;
+  Call (*call)(const KernelRequest&) = nullptr;
+  StartOnHost (*message)(const KernelRequest&, Communicator&) = nullptr;
 };
 
 const Row& row_of(const KernelRequest& request) {
   static const std::map<std::string_view, Row> rows{
-      {"all_reduce", {all_reduce_layout, start_all_reduce}},
-      {"all_gather", {all_gather_layout, start_all_gather}},
-      {"all_to_all", {all_to_all_layout, start_all_to_all}},
-      {"reduce_scatter", {reduce_scatter_layout, start_reduce_scatter}},
-      {"send", {send_layout, start_send}},
-      {"receive", {receive_layout, start_receive}}};
+      {"all_reduce", {all_reduce_layout, all_reduce_call}},
+      {"all_gather", {all_gather_layout, all_gather_call}},
+      {"all_to_all", {all_to_all_layout, all_to_all_call}},
+      {"reduce_scatter", {reduce_scatter_layout, reduce_scatter_call}},
+      {"send", {send_layout, nullptr, start_send}},
+      {"receive", {receive_layout, nullptr, start_receive}}};
   const auto it = rows.find(request.op->name);
   if (it == rows.end()) {
     throw Error(ErrorKind::Usage, fmt::format("{} is not a communication op", request.op->name));
@@ -202,8 +203,20 @@ ExchangeLayout layout_of(const KernelRequest& request) {
   return row_of(request).layout(request);
 }
 
+std::optional<CollectiveCall> collective_of(const KernelRequest& request) {
+  const Row& row = row_of(request);
+  if (row.call == nullptr) {
+    return std::nullopt;
+  }
+  return CollectiveCall{.axis = std::string(signature_of(request).text("group")),
+                        .call = row.call(request)};
+}
+
 StartOnHost operation_of(const KernelRequest& request, Communicator& communicator) {
-  return row_of(request).operation(request, communicator);
+  if (const std::optional<CollectiveCall> collective = collective_of(request)) {
+    return start_collective(*collective, communicator);
+  }
+  return row_of(request).message(request, communicator);
 }
 
 }  // namespace trireme::runtime

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "trireme/communicator.h"
@@ -43,12 +44,20 @@ struct ExchangeLayout {
   bool in_place = false;
 };
 
+/// A collective operation along an axis of the mesh, still without its operands.
+struct CollectiveCall {
+  std::string axis{};
+  Call call{};
+};
+
 /// Starts the operation on host memory.
 using StartOnHost =
     std::function<Pending(std::span<const std::byte> source, std::span<std::byte> target)>;
 
 /// Throws Error(Usage) if the op does not communicate.
 [[nodiscard]] ExchangeLayout layout_of(const KernelRequest& request);
+/// Nothing if it is a message between two ranks.
+[[nodiscard]] std::optional<CollectiveCall> collective_of(const KernelRequest& request);
 [[nodiscard]] StartOnHost operation_of(const KernelRequest& request, Communicator& communicator);
 
 }  // namespace trireme::runtime

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "program/traffic.h"
 #include "runtime/host_values.h"
 #include "runtime/staging_queue.h"
@@ -126,6 +127,7 @@ void Execution::bind_exchanges(Communicator* communicator) {
   const std::size_t count = program_.instructions.size();
   exchanges_.resize(count);
   waits_.resize(count + 1);
+  session_ = communicator != nullptr ? device_.connect(*communicator) : nullptr;
   for (std::size_t i = 0; i < count; ++i) {
     const Instruction& instruction = program_.instructions[i];
     if (!instruction.op->communicates) {
@@ -137,8 +139,8 @@ void Execution::bind_exchanges(Communicator* communicator) {
     const auto prepared = device_.prepare_exchange(request_of(program_, instruction));
     exchanges_[i] = prepared->bind(
         memory_of(program_, instruction, arena_->data(), exchange_workspace_->data()),
-        {*communicator, *exchange_stream_, *staging_});
-    waits_.at(static_cast<std::size_t>(instruction.done_before)).push_back(i);
+        {*communicator, *exchange_stream_, *staging_, session_.get()});
+    waits_.at(position_of(instruction.done_before)).push_back(i);
   }
 }
 
@@ -202,10 +204,29 @@ std::map<std::string, double> Execution::bytes_sent() const {
 
 void Execution::run(Trace* trace) {
   staging_->clear();
+  try {
+    run_step(trace);
+  } catch (...) {
+    if (session_) {
+      session_->abort();
+    }
+    throw;
+  }
+}
+
+void Execution::wait_for_step() {
+  if (session_) {
+    session_->wait(*compute_);
+  } else {
+    compute_->synchronize();
+  }
+}
+
+void Execution::run_step(Trace* trace) {
   if (trace == nullptr) {
     record_segments();
     enqueue_step(nullptr);
-    compute_->synchronize();
+    wait_for_step();
     ++untraced_steps_;
     return;
   }
@@ -215,7 +236,7 @@ void Execution::run(Trace* trace) {
                                   .compute = *compute_,
                                   .rank = rank_});
   enqueue_step(&recorder);
-  compute_->synchronize();
+  wait_for_step();
   recorder.write_spans();
 }
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/indexed_vector.h"
 #include "base/text.h"
 #include "runtime/host_values.h"
 #include "runtime/staging_queue.h"
@@ -111,9 +112,8 @@ std::string to_text(const NonFinite& found, const Program& program) {
   return found.instruction < 0
              ? fmt::format("{} {}", source_text(buffer.origin), where)
              : fmt::format("{} gave {}",
-                           instruction_text(
-                               program.instructions.at(static_cast<std::size_t>(found.instruction)),
-                               program),
+                           instruction_text(program.instructions.at(position_of(found.instruction)),
+                                            program),
                            where);
 }
 

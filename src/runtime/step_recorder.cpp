@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "program/memory_use.h"
 #include "program/traffic.h"
 #include "trireme/op.h"
@@ -79,7 +80,7 @@ std::vector<TraceArg> StepRecorder::exchange_args(std::size_t i) const {
 }
 
 std::size_t StepRecorder::free_track() {
-  const auto number = static_cast<std::size_t>(std::ranges::find(busy_, false) - busy_.begin());
+  const std::size_t number = position_of(std::ranges::find(busy_, false) - busy_.begin());
   if (number == busy_.size()) {
     tracks_.push_back(options_.trace.add_track(process_, fmt::format("exchanges {}", number)));
     busy_.push_back(true);

@@ -3,15 +3,6 @@
 namespace trireme::testing {
 namespace {
 
-using Numbers = std::vector<std::int64_t>;
-
-Operand whole(const Shape& shape, double from, double to) {
-  return {.shape = shape, .from = from, .to = to, .kind = Operand::Kind::Whole};
-}
-Operand statistic(const Shape& shape, double from, double to) {
-  return {.shape = shape, .from = from, .to = to, .kind = Operand::Kind::Statistic};
-}
-
 std::vector<OpCase> moves() {
   const Shape x{37, 70, 9};
   return {{"permute", {{x}}, {{"order", Numbers{1, 0, 2}}}},

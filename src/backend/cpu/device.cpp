@@ -7,6 +7,7 @@
 
 #include "backend/cpu/kernel.h"
 #include "base/cores.h"
+#include "base/indexed_vector.h"
 #include "trireme/cpu_device.h"
 #include "trireme/error.h"
 #include "trireme/host_device.h"
@@ -57,7 +58,7 @@ class CpuDevice : public HostDevice {
     omp_set_num_threads(threads_);
     if (pin && threads_ > 1) {
 #pragma omp parallel
-      { pin_thread_to(cores[static_cast<std::size_t>(omp_get_thread_num())]); }
+      { pin_thread_to(cores[position_of(omp_get_thread_num())]); }
     }
   }
 
@@ -129,17 +130,17 @@ std::unique_ptr<Device> make_cpu_device(const CpuOptions& options) {
   return std::make_unique<cpu::CpuDevice>(options);
 }
 
-std::function<std::unique_ptr<Device>(int ranks)> cpu_devices(int threads) {
+DeviceFactory cpu_devices(int threads) {
   CpuOptions options;
   options.threads = threads;
   return cpu_devices(options);
 }
 
-std::function<std::unique_ptr<Device>(int ranks)> cpu_devices(const CpuOptions& options) {
-  return [options](int ranks) {
+DeviceFactory cpu_devices(const CpuOptions& options) {
+  return [options](const RankOnHost& place) {
     CpuOptions own = options;
-    if (ranks > 1) {
-      own.threads = own.threads > 0 ? own.threads : std::max(1, usable_cores() / ranks);
+    if (place.ranks > 1) {
+      own.threads = own.threads > 0 ? own.threads : std::max(1, usable_cores() / place.ranks);
       own.pinned = false;
     }
     return make_cpu_device(own);

@@ -9,8 +9,8 @@
 namespace trireme::cuda {
 namespace {
 
-constexpr int kRowThreads = 1024;
-constexpr int kRowWarps = kRowThreads / kWarp;
+constexpr int kClassifierThreads = 1024;
+constexpr int kClassifierWarps = kClassifierThreads / kWarp;
 /// Two rows at a time in an SM of Hopper; a longer row is read again from the cache.
 constexpr std::int64_t kSharedRow = 110 * 1024;
 
@@ -85,8 +85,8 @@ __device__ LogSum<T> with_pack(const LogSum<T>& before, const Pack<T, kCount>& x
 template <class T>
 __device__ LogSum<T> over_block(LogSum<T> own) {
   using W = Wide<T>;
-  __shared__ W tops[kRowWarps];
-  __shared__ W sums[kRowWarps];
+  __shared__ W tops[kClassifierWarps];
+  __shared__ W sums[kClassifierWarps];
   own = own.over_warp();
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
@@ -111,7 +111,7 @@ struct ClassifierOperands {
 
 /// kCount elements at a time; the width is a multiple of it.
 template <class T, class I, int kCount, bool kShared>
-__global__ void __launch_bounds__(kRowThreads, sizeof(T) == 2 ? 2 : 1)
+__global__ void __launch_bounds__(kClassifierThreads, sizeof(T) == 2 ? 2 : 1)
     classifier_kernel(const ClassifierOperands<T, I> o) {
   using W = Wide<T>;
   using Elements = Pack<T, kCount>;
@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(kRowThreads, sizeof(T) == 2 ? 2 : 1)
   const int count = o.width / kCount;
 
   LogSum<T> own;
-  for (int i = static_cast<int>(threadIdx.x); i < count; i += kRowThreads) {
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += kClassifierThreads) {
     const Elements x = packs[i];
     if constexpr (kShared) {
       kept[i] = x;
@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(kRowThreads, sizeof(T) == 2 ? 2 : 1)
 
   const W scale = dloss / all.sum;
   const ExponentialFrom<T> power{all.top};
-  for (int i = static_cast<int>(threadIdx.x); i < count; i += kRowThreads) {
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += kClassifierThreads) {
     const Elements x = kShared ? kept[i] : packs[i];
     Elements y;
     for (int k = 0; k < kCount; ++k) {
@@ -187,9 +187,9 @@ void enqueue_rows(std::int64_t rows, const ClassifierOperands<T, I>& operands,
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(bytes)),
           "reserving shared memory");
-    kernel<<<grid, kRowThreads, static_cast<std::size_t>(bytes), stream>>>(operands);
+    kernel<<<grid, kClassifierThreads, static_cast<std::size_t>(bytes), stream>>>(operands);
   } else {
-    classifier_kernel<T, I, kCount, false><<<grid, kRowThreads, 0, stream>>>(operands);
+    classifier_kernel<T, I, kCount, false><<<grid, kClassifierThreads, 0, stream>>>(operands);
   }
   check(cudaGetLastError(), "launching classifier");
 }

@@ -15,7 +15,7 @@ namespace {
 constexpr auto kReal = CUDNN_ATTR_TENSOR_UNIQUE_ID;  // no attribute of its own
 
 /// The handle of the current device.
-cudnnHandle_t handle() {
+cudnnHandle_t dnn_handle() {
   static std::mutex mutex;
   static std::map<int, cudnnHandle_t> handles;
   int device = 0;
@@ -105,8 +105,8 @@ void CudnnPlan::enqueue(const Addresses& addresses, void* workspace, cudaStream_
   set(pack.get(), CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, at.data(), at.size());
   set(pack.get(), CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, &workspace);
   finalize(pack.get(), "placing tensors");
-  check(cudnn()->set_stream(handle(), stream), "choosing a stream");
-  check(cudnn()->execute(handle(), plan_.get(), pack.get()), "running attention");
+  check(cudnn()->set_stream(dnn_handle(), stream), "choosing a stream");
+  check(cudnn()->execute(dnn_handle(), plan_.get(), pack.get()), "running attention");
 }
 
 cudnnBackendDescriptor_t CudnnGraph::make(cudnnBackendDescriptorType_t type) {
@@ -223,7 +223,7 @@ void CudnnGraph::index(const Tensor& like, std::int64_t axis, const Tensor& y) {
 
 std::shared_ptr<const CudnnPlan> CudnnGraph::compile() {
   const cudnnBackendDescriptor_t graph = make(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-  const cudnnHandle_t library = handle();
+  const cudnnHandle_t library = dnn_handle();
   set(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, operations_.data(),
       operations_.size());
   set(graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, &library);

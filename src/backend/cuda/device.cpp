@@ -2,6 +2,7 @@
 #include <array>
 #include <cerrno>
 #include <filesystem>
+#include <map>
 #include <system_error>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "backend/cuda/batch.h"
 #include "backend/cuda/kernel.h"
 #include "backend/cuda/libraries.h"
+#include "backend/cuda/nccl.h"
 #include "trireme/cuda_device.h"
 #include "trireme/error.h"
 
@@ -22,6 +24,11 @@ void check(cudaError_t status, std::string_view what) {
   if (status != cudaSuccess) {
     throw Error(ErrorKind::System, fmt::format("cuda: {}: {}", what, cudaGetErrorString(status)));
   }
+}
+
+void clear_memory(void* data, std::size_t bytes) {
+  check(cudaMemset(data, 0, bytes), "clearing memory");
+  check(cudaStreamSynchronize(cudaStreamLegacy), "clearing memory");
 }
 
 namespace {
@@ -35,7 +42,7 @@ class Memory : public DeviceMemory {
   Memory(Bytes bytes, std::string_view device) {
     check(cudaMalloc(&data_, size_in_bytes(bytes)),
           fmt::format("{}: allocating {}", device, to_text(bytes)));
-    check(cudaMemset(data_, 0, size_in_bytes(bytes)), "clearing memory");
+    clear_memory(data_, size_in_bytes(bytes));
   }
   ~Memory() override { (void)cudaFree(data_); }
   Memory(const Memory&) = delete;
@@ -242,7 +249,7 @@ std::span<const std::span<const KernelRow>> kernel_tables() {
 
 class CudaDevice : public Device {
  public:
-  explicit CudaDevice(int number) {
+  CudaDevice(int number, CudaExchange exchange) : exchange_(exchange) {
     check(cudaSetDevice(number), fmt::format("using device {}", number));
     cudaDeviceProp properties{};
     check(cudaGetDeviceProperties(&properties, number), "reading the device's properties");
@@ -288,11 +295,33 @@ class CudaDevice : public Device {
     return std::make_unique<GraphRecording>(own(stream), enqueue);
   }
 
+  [[nodiscard]] std::unique_ptr<PreparedExchange> prepare_exchange(
+      const KernelRequest& request) override {
+    return prepare_nccl(request, *this);
+  }
+  [[nodiscard]] std::shared_ptr<ExchangeSession> connect(Communicator& communicator) override {
+    std::shared_ptr<ExchangeSession> session = sessions_[&communicator].lock();
+    if (!session) {
+      session = connect_nccl(*this, communicator, exchange_);
+      sessions_[&communicator] = session;
+    }
+    return session;
+  }
+
  private:
   std::string name_;
+  CudaExchange exchange_;
+  /// Of executions that share a communicator, such as training and evaluation.
+  std::map<const Communicator*, std::weak_ptr<ExchangeSession>> sessions_;
 };
 
 }  // namespace
+
+cudaStream_t handle_of(Stream& stream) {
+  own(stream).flush();
+  return own(stream).handle();
+}
+
 }  // namespace cuda
 
 int cuda_device_count() {
@@ -320,17 +349,15 @@ CudaFacts cuda_facts(int number) {
           .libraries = cuda::library_facts()};
 }
 
-std::unique_ptr<Device> make_cuda_device(int number) {
-  return std::make_unique<cuda::CudaDevice>(number);
+std::unique_ptr<Device> make_cuda_device(int number, CudaExchange exchange) {
+  return std::make_unique<cuda::CudaDevice>(number, exchange);
 }
 
-std::function<std::unique_ptr<Device>(int ranks)> cuda_devices(int number) {
-  return [number](int ranks) {
-    if (ranks > 1) {
-      throw Error(ErrorKind::Usage,
-                  "several ranks cannot train on a CUDA device yet; use --device cpu, or one rank");
-    }
-    return make_cuda_device(number);
+DeviceFactory cuda_devices(std::optional<int> number, CudaExchange exchange) {
+  return [number, exchange](const RankOnHost& place) {
+    int devices = 1;
+    cuda::check(cudaGetDeviceCount(&devices), "counting the devices");
+    return make_cuda_device(number.value_or(place.rank % devices), exchange);
   };
 }
 

@@ -1,29 +1,12 @@
 // What follows a product where cuBLASLt's own epilogue cannot be used: in f32 and f64, and for rows that are not aligned.
 #include "backend/cuda/elements.cuh"
+#include "backend/cuda/gelu.cuh"
 
 namespace trireme::cuda {
 namespace {
 
-constexpr double kCubic = 0.044715;
-constexpr double kRootOfTwoOverPi = 0.79788456080286535588;
-
-template <class W>
-__device__ W gelu_tanh(W x) {
-  return tanh(static_cast<W>(kRootOfTwoOverPi) * (x + static_cast<W>(kCubic) * x * x * x));
-}
-template <class W>
-__device__ W gelu(W x) {
-  return static_cast<W>(0.5) * x * (1 + gelu_tanh(x));
-}
-template <class W>
-__device__ W gelu_slope(W x) {
-  const W t = gelu_tanh(x);
-  const W inner = static_cast<W>(kRootOfTwoOverPi) * (1 + static_cast<W>(3 * kCubic) * x * x);
-  return static_cast<W>(0.5) * (1 + t) + static_cast<W>(0.5) * x * (1 - t * t) * inner;
-}
-
 template <class T>
-struct Apply {
+struct ApplyEpilogue {
   T* y;
   const T* bias;
   std::int64_t period;
@@ -36,7 +19,7 @@ struct Apply {
     }
     if (before != nullptr) {
       before[i] = narrow<T>(value);
-      value = gelu(value);
+      value *= gelu_share(value);
     }
     if (slope_at != nullptr) {
       value *= gelu_slope(load(slope_at[i]));
@@ -51,7 +34,7 @@ void enqueue_epilogue(DType dtype, std::byte* y, std::int64_t count, const Epilo
                       cudaStream_t stream) {
   (void)for_float(dtype, [&]<class T>(T) -> std::optional<Launch> {
     enqueue_each(count,
-                 Apply<T>{reinterpret_cast<T*>(y), reinterpret_cast<const T*>(epilogue.bias),
+                 ApplyEpilogue<T>{reinterpret_cast<T*>(y), reinterpret_cast<const T*>(epilogue.bias),
                           epilogue.period, reinterpret_cast<T*>(epilogue.before),
                           reinterpret_cast<const T*>(epilogue.slope_at)},
                  stream);

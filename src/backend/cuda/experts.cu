@@ -96,7 +96,7 @@ Choices choices_of(const Shape& shape, std::int64_t experts, std::int64_t capaci
 
 /// One thread for each group and expert: first choices before second ones, in the order of tokens.
 template <class I, class S, class L>
-struct Slots {
+struct AssignSlots {
   const I* indices;
   S* slots;
   L* load_of;
@@ -137,7 +137,7 @@ std::optional<Launch> prepare_slots(const KernelRequest& request) {
                           return Launch{[n](const KernelMemory& m, cudaStream_t stream) {
                             enqueue_each(
                                 n.groups * n.experts,
-                                Slots<I, S, L>{input<I>(m, 0), output<S>(m, 0), output<L>(m, 1), n},
+                                AssignSlots<I, S, L>{input<I>(m, 0), output<S>(m, 0), output<L>(m, 1), n},
                                 stream);
                           }};
                         });

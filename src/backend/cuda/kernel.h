@@ -46,6 +46,9 @@ struct KernelRow {
 /// Throws Error(System): "cuda: what: the runtime's message".
 void check(cudaError_t status, std::string_view what);
 
+/// Fills memory of the device with zeros and waits: cudaMemset() returns before, and our streams do not wait for it.
+void clear_memory(void* data, std::size_t bytes);
+
 /// What a product's result becomes, where cuBLASLt does not do it: see graph/ops/products.cpp. nullptr: not there.
 struct Epilogue {
   const std::byte* bias = nullptr;

@@ -4,45 +4,14 @@
 #include <optional>
 #include <utility>
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
+#include "backend/cuda/library.h"
+#include "backend/cuda/nccl.h"
 #include "trireme/error.h"
 
 namespace trireme::cuda {
 namespace {
-
-/// A shared library that stays open until the process ends.
-class Library {
- public:
-  /// `name` without the version, which is that of the headers.
-  Library(std::string_view name, int version, std::string_view package)
-      : file_(fmt::format("{}.so.{}", name, version)) {
-    for (const std::string& path : {file_, "/usr/local/cuda/lib64/" + file_}) {
-      handle_ = handle_ == nullptr ? dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) : handle_;
-    }
-    if (handle_ == nullptr) {
-      throw Error(ErrorKind::System,
-                  fmt::format("cuda: cannot open {}: install {}, or add its folder to "
-                              "LD_LIBRARY_PATH",
-                              file_, package));
-    }
-  }
-
-  template <class F>
-  void find(F& function, const char* symbol) const {
-    function = reinterpret_cast<F>(dlsym(handle_, symbol));
-    if (function == nullptr) {
-      throw Error(ErrorKind::System, fmt::format("cuda: {} has no {}: install the version that "
-                                                 "this program was built with",
-                                                 file_, symbol));
-    }
-  }
-
- private:
-  std::string file_;
-  void* handle_ = nullptr;
-};
 
 CublasLt open_cublas_lt() {
   const Library library("libcublasLt", CUBLAS_VER_MAJOR, "cuBLAS of the CUDA toolkit");
@@ -90,22 +59,23 @@ std::optional<Cudnn> open_cudnn_if_there() {
 
 }  // namespace
 
+CudaLibrary library_fact(std::string name, const std::function<std::string()>& version) {
+  CudaLibrary library{.name = std::move(name)};
+  try {
+    library.version = version();
+  } catch (const Error& error) {
+    library.problem = error.what();
+  }
+  return library;
+}
+
 std::vector<CudaLibrary> library_facts() {
-  const auto facts = [](std::string name, const std::function<std::string()>& version) {
-    CudaLibrary library{.name = std::move(name)};
-    try {
-      library.version = version();
-    } catch (const Error& error) {
-      library.problem = error.what();
-    }
-    return library;
-  };
   // 130100: 13.1.0; 91900: 9.19.0
   const auto text = [](std::size_t version) {
     return fmt::format("{}.{}", version / 10000, version / 100 % 100);
   };
-  return {facts("cuBLASLt", [&] { return text(cublas_lt().version()); }),
-          facts("cuDNN", [&] { return text(open_cudnn().version()); })};
+  return {library_fact("cuBLASLt", [&] { return text(cublas_lt().version()); }),
+          library_fact("cuDNN", [&] { return text(open_cudnn().version()); }), nccl_fact()};
 }
 
 const Cudnn* cudnn() {

@@ -20,13 +20,13 @@ CudaFacts cuda_facts(int /*number*/) {
 
 void keep_cuda_algorithms(const std::string& /*path*/) {}
 
-std::unique_ptr<Device> make_cuda_device(int number) {
+std::unique_ptr<Device> make_cuda_device(int number, CudaExchange /*exchange*/) {
   (void)cuda_facts(number);
   return nullptr;
 }
 
-std::function<std::unique_ptr<Device>(int ranks)> cuda_devices(int number) {
-  return [number](int /*ranks*/) { return make_cuda_device(number); };
+DeviceFactory cuda_devices(std::optional<int> number, CudaExchange /*exchange*/) {
+  return [number](const RankOnHost& /*place*/) { return make_cuda_device(number.value_or(0)); };
 }
 
 }  // namespace trireme

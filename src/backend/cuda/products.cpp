@@ -1,431 +1,17 @@
-// einsum and its fused forms by cuBLASLt, which takes matrices by columns: a row-major y = a b is the column-major
-// y^T = b^T a^T. Of the algorithms that its heuristic proposes, the fastest on this device is taken, which is timed once
-// for each shape; the first proposal is up to 1.35 times slower.
+// The kernels of einsum and its fused forms.
 //
 // An addend is the library's C. A bias, gelu and its derivative are the library's epilogues in 16-bit types; otherwise a
 // kernel of our own follows the product.
-#include <algorithm>
 #include <array>
-#include <cstring>
-#include <map>
 #include <memory>
-#include <mutex>
-#include <vector>
+#include <optional>
 
-#include <fmt/format.h>
-
-#include "backend/cuda/algorithm_file.h"
 #include "backend/cuda/kernel.h"
-#include "backend/cuda/libraries.h"
+#include "backend/cuda/library_product.h"
 #include "graph/product_view.h"
-#include "trireme/error.h"
 
 namespace trireme::cuda {
 namespace {
-
-constexpr std::size_t kWorkspace = std::size_t{64} << 20U;
-constexpr int kProposals = 16;
-
-void check(cublasStatus_t status, std::string_view what) {
-  if (status != CUBLAS_STATUS_SUCCESS) {
-    throw Error(ErrorKind::System,
-                fmt::format("cuda: cuBLASLt: {}: status {}", what, static_cast<int>(status)));
-  }
-}
-
-struct DestroyDesc {
-  void operator()(cublasLtMatmulDesc_t desc) const { cublas_lt().desc_destroy(desc); }
-};
-struct DestroyLayout {
-  void operator()(cublasLtMatrixLayout_t layout) const { cublas_lt().layout_destroy(layout); }
-};
-struct DestroyPreference {
-  void operator()(cublasLtMatmulPreference_t preference) const {
-    cublas_lt().preference_destroy(preference);
-  }
-};
-using Desc = std::unique_ptr<std::remove_pointer_t<cublasLtMatmulDesc_t>, DestroyDesc>;
-using Layout = std::unique_ptr<std::remove_pointer_t<cublasLtMatrixLayout_t>, DestroyLayout>;
-using Preference =
-    std::unique_ptr<std::remove_pointer_t<cublasLtMatmulPreference_t>, DestroyPreference>;
-
-std::optional<cudaDataType_t> library_type(DType dtype) {
-  switch (dtype) {
-    case DType::F32:
-      return CUDA_R_32F;
-    case DType::F64:
-      return CUDA_R_64F;
-    case DType::BF16:
-      return CUDA_R_16BF;
-    case DType::F16:
-      return CUDA_R_16F;
-    default:
-      return std::nullopt;
-  }
-}
-
-/// The handle of the calling thread's current device.
-cublasLtHandle_t handle() {
-  static std::mutex mutex;
-  static std::map<int, cublasLtHandle_t> handles;
-  int device = 0;
-  cuda::check(cudaGetDevice(&device), "finding the current device");
-  const std::scoped_lock lock(mutex);
-  cublasLtHandle_t& found = handles[device];
-  if (found == nullptr) {
-    check(cublas_lt().create(&found), "creating a handle");
-  }
-  return found;
-}
-
-/// A row-major matrix with strides, as the library sees it: its transpose, or itself to be transposed.
-struct Operand {
-  Layout layout{};
-  cublasOperation_t operation = CUBLAS_OP_N;
-  std::size_t bytes = 0;  ///< from the first element to the last
-};
-
-struct Matrix {
-  std::int64_t batch = 1;
-  std::int64_t rows = 1;
-  std::int64_t columns = 1;
-  MatrixStrides strides{};
-};
-
-/// Nothing if neither rows nor columns are contiguous.
-std::optional<Operand> operand_of(const Matrix& m, cudaDataType_t type, std::size_t element) {
-  const bool by_rows = m.strides.column == 1 || m.columns == 1;
-  const bool by_columns = m.strides.row == 1 || m.rows == 1;
-  if (!by_rows && !by_columns) {
-    return std::nullopt;
-  }
-  // A vector may have any stride across it.
-  const std::int64_t width = by_rows ? m.columns : m.rows;
-  const std::int64_t height = by_rows ? m.rows : m.columns;
-  const std::int64_t stride = by_rows ? m.strides.row : m.strides.column;
-  const std::int64_t ld = height == 1 ? width : stride;
-  if (ld < width) {
-    return std::nullopt;
-  }
-  cublasLtMatrixLayout_t layout = nullptr;
-  check(cublas_lt().layout_create(&layout, type, static_cast<std::uint64_t>(width),
-                                  static_cast<std::uint64_t>(height), ld),
-        "describing a matrix");
-  Operand operand{.layout = Layout(layout), .operation = by_rows ? CUBLAS_OP_N : CUBLAS_OP_T};
-  if (m.batch > 1) {
-    const auto count = static_cast<std::int32_t>(m.batch);
-    check(cublas_lt().layout_set(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count),
-          "describing a batch");
-    check(cublas_lt().layout_set(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
-                                 &m.strides.batch, sizeof m.strides.batch),
-          "describing a batch");
-  }
-  const std::int64_t last = (m.batch - 1) * m.strides.batch + (height - 1) * ld + width;
-  operand.bytes = static_cast<std::size_t>(last) * element;
-  return operand;
-}
-
-/// Where algorithms are kept; nullptr: nowhere.
-std::unique_ptr<AlgorithmFile>& algorithm_file() {
-  static std::unique_ptr<AlgorithmFile> file;
-  return file;
-}
-
-/// What the library does with a product before it writes it.
-enum class Follow : std::uint8_t { Nothing, Bias, BiasGelu, GeluBackward };
-
-struct ProductKind {
-  ProductView view{};
-  DType dtype{};
-  Follow follow = Follow::Nothing;
-  bool adds = false;  ///< an addend like the result
-  auto operator<=>(const ProductKind&) const = default;
-};
-
-/// Of what a product reads and writes.
-struct Addresses {
-  const void* a = nullptr;
-  const void* b = nullptr;
-  void* y = nullptr;
-  const void* bias = nullptr;
-  const void* aux = nullptr;  ///< gelu's operand: written by BiasGelu, read by GeluBackward
-  const void* addend = nullptr;
-  void* workspace = nullptr;
-};
-
-std::string to_text(const MatrixStrides& strides) {
-  return fmt::format("{},{},{}", strides.batch, strides.row, strides.column);
-}
-
-/// Names the product, the current device and the library.
-std::string key_of(const ProductKind& kind) {
-  int device = 0;
-  cuda::check(cudaGetDevice(&device), "finding the current device");
-  cudaDeviceProp properties{};
-  cuda::check(cudaGetDeviceProperties(&properties, device), "reading the device's properties");
-  const ProductView& v = kind.view;
-  return fmt::format("{}, cuBLASLt {}: {} {}x{}x{}x{} a {} b {} y {} epilogue {}{}",
-                     properties.name, cublas_lt().version(), trireme::to_text(kind.dtype), v.batch,
-                     v.rows, v.columns, v.summed, to_text(v.a), to_text(v.b), to_text(v.y),
-                     static_cast<int>(kind.follow), kind.adds ? " adds" : "");
-}
-
-static_assert(sizeof(AlgorithmBits) == sizeof(cublasLtMatmulAlgo_t));
-
-cublasLtEpilogue_t epilogue_of(Follow follow) {
-  switch (follow) {
-    case Follow::Nothing:
-      break;
-    case Follow::Bias:
-      return CUBLASLT_EPILOGUE_BIAS;
-    case Follow::BiasGelu:
-      return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
-    case Follow::GeluBackward:
-      return CUBLASLT_EPILOGUE_DGELU;
-  }
-  return CUBLASLT_EPILOGUE_DEFAULT;
-}
-
-bool has_bias(Follow follow) {
-  return follow == Follow::Bias || follow == Follow::BiasGelu;
-}
-bool has_aux(Follow follow) {
-  return follow == Follow::BiasGelu || follow == Follow::GeluBackward;
-}
-
-/// Device memory for timing.
-class Scratch {
- public:
-  explicit Scratch(std::size_t bytes) {
-    cuda::check(cudaMalloc(&data_, std::max<std::size_t>(bytes, 1)),
-                "allocating memory to time a product");
-    cuda::check(cudaMemset(data_, 0, bytes), "clearing memory");
-  }
-  ~Scratch() { (void)cudaFree(data_); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  [[nodiscard]] void* data() const { return data_; }
-
- private:
-  void* data_ = nullptr;
-};
-
-/// A product of known shapes and types, with its algorithm. Immutable.
-class Product {
- public:
-  /// Nothing if the library has no algorithm for it.
-  static std::shared_ptr<const Product> make(const ProductKind& kind) {
-    auto product = std::shared_ptr<Product>(new Product);
-    return product->describe(kind) && product->choose() ? product : nullptr;
-  }
-
-  void enqueue(const Addresses& at, cudaStream_t stream) const {
-    check(run(algorithm_, at, stream), "running a product");
-  }
-
- private:
-  Product() = default;
-
-  bool describe(const ProductKind& kind) {
-    const ProductView& v = kind.view;
-    const cudaDataType_t type = library_type(kind.dtype).value();
-    const auto element = static_cast<std::size_t>(size_of(kind.dtype).count);
-    auto a = operand_of({v.batch, v.rows, v.summed, v.a}, type, element);
-    auto b = operand_of({v.batch, v.summed, v.columns, v.b}, type, element);
-    auto y = operand_of({v.batch, v.rows, v.columns, v.y}, type, element);
-    if (!a || !b || !y || y->operation != CUBLAS_OP_N) {
-      return false;
-    }
-    kind_ = kind;
-    a_ = std::move(*a);
-    b_ = std::move(*b);
-    y_ = std::move(*y);
-    return true;
-  }
-
-  /// The library keeps addresses of the bias and of gelu's operand in the description.
-  [[nodiscard]] Desc description(const Addresses& at) const {
-    const bool is_double = kind_.dtype == DType::F64;
-    cublasLtMatmulDesc_t desc = nullptr;
-    check(cublas_lt().desc_create(&desc, is_double ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
-                                  is_double ? CUDA_R_64F : CUDA_R_32F),
-          "describing a product");
-    Desc owned(desc);
-    const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
-      check(cublas_lt().desc_set(desc, attribute, &value, sizeof value), "describing a product");
-    };
-    // y^T = b^T a^T: b is the library's first operand.
-    set(CUBLASLT_MATMUL_DESC_TRANSA, b_.operation);
-    set(CUBLASLT_MATMUL_DESC_TRANSB, a_.operation);
-    if (kind_.follow != Follow::Nothing) {
-      set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(kind_.follow));
-    }
-    if (has_bias(kind_.follow)) {
-      set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, at.bias);
-      set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, library_type(kind_.dtype).value());
-    }
-    if (has_aux(kind_.follow)) {
-      set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, at.aux);
-      set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, kind_.view.columns);
-    }
-    return owned;
-  }
-
-  [[nodiscard]] cublasStatus_t run(const cublasLtMatmulAlgo_t& algorithm, const Addresses& at,
-                                   cudaStream_t stream) const {
-    const double one64 = 1;
-    const double add64 = kind_.adds ? 1 : 0;
-    const float one = 1;
-    const float add = kind_.adds ? 1 : 0;
-    const bool is_double = kind_.dtype == DType::F64;
-    const void* alpha = is_double ? static_cast<const void*>(&one64) : &one;
-    const void* beta = is_double ? static_cast<const void*>(&add64) : &add;
-    return cublas_lt().matmul(handle(), description(at).get(), alpha, at.b, b_.layout.get(), at.a,
-                              a_.layout.get(), beta, kind_.adds ? at.addend : at.y, y_.layout.get(),
-                              at.y, y_.layout.get(), &algorithm, at.workspace, kWorkspace, stream);
-  }
-
-  bool choose() { return find_kept() || find_fastest(); }
-
-  /// Takes the algorithm from the file, if the library still accepts it.
-  bool find_kept() {
-    const auto bits =
-        algorithm_file() != nullptr ? algorithm_file()->find(key_of(kind_)) : std::nullopt;
-    if (!bits) {
-      return false;
-    }
-    std::memcpy(&algorithm_, bits->data(), sizeof algorithm_);
-    const Scratch any(1024);
-    const Desc desc = description({.bias = any.data(), .aux = any.data()});
-    cublasLtMatmulHeuristicResult_t result{};
-    return cublas_lt().algorithm_check(handle(), desc.get(), b_.layout.get(), a_.layout.get(),
-                                       y_.layout.get(), y_.layout.get(), &algorithm_,
-                                       &result) == CUBLAS_STATUS_SUCCESS &&
-           result.workspaceSize <= kWorkspace;
-  }
-
-  void keep() const {
-    if (algorithm_file() != nullptr) {
-      AlgorithmBits bits{};
-      std::memcpy(bits.data(), &algorithm_, sizeof algorithm_);
-      algorithm_file()->add(key_of(kind_), bits);
-    }
-  }
-
-  bool find_fastest() {
-    cublasLtMatmulPreference_t preference = nullptr;
-    check(cublas_lt().preference_create(&preference), "choosing an algorithm");
-    const Preference owned(preference);
-    check(cublas_lt().preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                     &kWorkspace, sizeof kWorkspace),
-          "choosing an algorithm");
-    std::array<cublasLtMatmulHeuristicResult_t, kProposals> proposals{};
-    int count = 0;
-    const Scratch any(1024);  // the library looks at the alignment of what a description refers to
-    const Desc desc = description({.bias = any.data(), .aux = any.data()});
-    const cublasStatus_t status = cublas_lt().heuristic(
-        handle(), desc.get(), b_.layout.get(), a_.layout.get(), y_.layout.get(), y_.layout.get(),
-        preference, kProposals, proposals.data(), &count);
-    if (status != CUBLAS_STATUS_SUCCESS || count == 0) {
-      return false;
-    }
-    algorithm_ = fastest({proposals.data(), static_cast<std::size_t>(count)});
-    keep();
-    return true;
-  }
-
-  /// By timing each on memory of its own. Products too small to matter take the first.
-  [[nodiscard]] cublasLtMatmulAlgo_t fastest(
-      std::span<const cublasLtMatmulHeuristicResult_t> proposals) const;
-
-  ProductKind kind_{};
-  Operand a_{};
-  Operand b_{};
-  Operand y_{};
-  cublasLtMatmulAlgo_t algorithm_{};
-};
-
-class Timer {
- public:
-  Timer() {
-    cuda::check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "creating a stream");
-    cuda::check(cudaEventCreate(&begin_), "creating an event");
-    cuda::check(cudaEventCreate(&end_), "creating an event");
-  }
-  ~Timer() {
-    (void)cudaEventDestroy(begin_);
-    (void)cudaEventDestroy(end_);
-    (void)cudaStreamDestroy(stream_);
-  }
-  Timer(const Timer&) = delete;
-  Timer& operator=(const Timer&) = delete;
-
-  /// The shortest of a few runs, in milliseconds. f(stream) enqueues one.
-  template <class F>
-  float time(F f) {
-    float best = 1e30F;
-    for (int round = 0; round < 4; ++round) {
-      cuda::check(cudaEventRecord(begin_, stream_), "timing a product");
-      f(stream_);
-      cuda::check(cudaEventRecord(end_, stream_), "timing a product");
-      cuda::check(cudaEventSynchronize(end_), "timing a product");
-      float time = 0;
-      cuda::check(cudaEventElapsedTime(&time, begin_, end_), "timing a product");
-      best = round == 0 ? best : std::min(best, time);  // the first warms up
-    }
-    return best;
-  }
-
- private:
-  cudaStream_t stream_ = nullptr;
-  cudaEvent_t begin_ = nullptr;
-  cudaEvent_t end_ = nullptr;
-};
-
-cublasLtMatmulAlgo_t Product::fastest(
-    std::span<const cublasLtMatmulHeuristicResult_t> proposals) const {
-  constexpr std::size_t kSmall = std::size_t{1} << 20U;
-  if (a_.bytes + b_.bytes + y_.bytes < kSmall) {
-    return proposals.front().algo;
-  }
-  const Scratch a(a_.bytes);
-  const Scratch b(b_.bytes);
-  const Scratch y(y_.bytes);
-  const Scratch workspace(kWorkspace);
-  const Scratch bias(has_bias(kind_.follow) ? b_.bytes : 0);
-  const Scratch aux(has_aux(kind_.follow) ? y_.bytes : 0);
-  const Scratch addend(kind_.adds ? y_.bytes : 0);
-  const Addresses at{a.data(),   b.data(),      y.data(),        bias.data(),
-                     aux.data(), addend.data(), workspace.data()};
-  Timer timer;
-  std::size_t best = 0;
-  float least = 1e30F;
-  for (std::size_t i = 0; i < proposals.size(); ++i) {
-    bool works = true;
-    const float time = timer.time([&](cudaStream_t stream) {
-      works = works && run(proposals[i].algo, at, stream) == CUBLAS_STATUS_SUCCESS;
-    });
-    if (works && time < least) {
-      best = i;
-      least = time;
-    }
-  }
-  return proposals[best].algo;
-}
-
-/// Shared by all kernels of the same kind on the current device; nullptr if the library has no algorithm.
-std::shared_ptr<const Product> product_of(const ProductKind& kind) {
-  static std::mutex mutex;
-  static std::map<std::pair<ProductKind, int>, std::shared_ptr<const Product>> products;
-  int device = 0;
-  cuda::check(cudaGetDevice(&device), "finding the current device");
-  const std::scoped_lock lock(mutex);
-  const auto [found, is_new] = products.try_emplace({kind, device});
-  if (is_new) {
-    found->second = Product::make(kind);
-  }
-  return found->second;
-}
 
 /// Nothing to sum: zeros.
 Launch clear_result(const KernelRequest& request) {
@@ -448,7 +34,7 @@ bool has_columns_last(const ProductView& v) {
 
 std::optional<Launch> prepare_einsum(const KernelRequest& request) {
   const DType dtype = request.inputs[0].dtype;
-  if (!library_type(dtype)) {
+  if (!has_products_of(dtype)) {
     return std::nullopt;
   }
   if (request.inputs[0].shape.element_count() == 0 ||
@@ -473,7 +59,7 @@ std::optional<Launch> prepare_einsum(const KernelRequest& request) {
                                         .workspace = m.workspace},
                                        stream);
                     },
-                .workspace = {static_cast<std::int64_t>(kWorkspace)}};
+                .workspace = {static_cast<std::int64_t>(kProductWorkspace)}};
 }
 
 /// A node of graph/ops/products.cpp. Operands by number; 0: it has none.
@@ -520,7 +106,7 @@ Launch launch_fused(const std::shared_ptr<const Product>& product, const FusedPr
                                   .workspace = m.workspace},
                                  stream);
               },
-          .workspace = {static_cast<std::int64_t>(kWorkspace)}};
+          .workspace = {static_cast<std::int64_t>(kProductWorkspace)}};
 }
 
 /// The library's product, then a kernel of our own. `first`: its first operand.
@@ -546,12 +132,12 @@ Launch launch_apart(const KernelRequest& request, const std::shared_ptr<const Pr
                                    stream);
                 }
               },
-          .workspace = {static_cast<std::int64_t>(kWorkspace)}};
+          .workspace = {static_cast<std::int64_t>(kProductWorkspace)}};
 }
 
 std::optional<Launch> prepare_fused(const KernelRequest& request) {
   const DType dtype = request.inputs[0].dtype;
-  const std::optional<ProductView> v = library_type(dtype) ? view_of(request) : std::nullopt;
+  const std::optional<ProductView> v = has_products_of(dtype) ? view_of(request) : std::nullopt;
   if (!v || request.inputs[0].shape.element_count() == 0 ||
       request.inputs[1].shape.element_count() == 0) {
     return std::nullopt;
@@ -584,11 +170,3 @@ std::span<const KernelRow> product_kernels() {
 }
 
 }  // namespace trireme::cuda
-
-namespace trireme {
-
-void keep_cuda_algorithms(const std::string& path) {
-  cuda::algorithm_file() = path.empty() ? nullptr : std::make_unique<cuda::AlgorithmFile>(path);
-}
-
-}  // namespace trireme

@@ -7,6 +7,7 @@
 
 #include "backend/cpu/loops/elements.h"
 #include "backend/cpu/loops/families.h"
+#include "base/indexed_vector.h"
 
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
@@ -19,14 +20,14 @@ struct Extents {
 
 /// The three extents, if the axes are adjacent.
 std::optional<Extents> extents_of(const Shape& shape, const std::vector<std::int64_t>& axes) {
-  std::vector<bool> is_reduced(static_cast<std::size_t>(shape.rank()), false);
+  IndexedVector<std::int64_t, bool> is_reduced(shape.rank(), false);
   for (const std::int64_t axis : axes) {
-    is_reduced[static_cast<std::size_t>(axis < 0 ? axis + shape.rank() : axis)] = true;
+    is_reduced[axis < 0 ? axis + shape.rank() : axis] = true;
   }
   Extents extents;
   int stage = 0;  // 0 before the reduced ones, 1 among them, 2 after
   for (int d = 0; d < shape.rank(); ++d) {
-    const bool reduced = is_reduced[static_cast<std::size_t>(d)];
+    const bool reduced = is_reduced[d];
     stage = reduced ? (stage == 2 ? 3 : 1) : (stage == 1 ? 2 : stage);
     if (stage == 3) {
       return std::nullopt;

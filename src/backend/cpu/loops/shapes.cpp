@@ -1,6 +1,7 @@
 // permute, slice, pad, concat: elements are moved, not changed.
 #include "backend/cpu/loops/families.h"
 #include "backend/cpu/loops/moves.h"
+#include "base/indexed_vector.h"
 
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
@@ -41,7 +42,7 @@ std::unique_ptr<PreparedKernel> permute(const KernelRequest& request) {
   const Numbers strides = request.inputs[0].shape.strides();
   Numbers from;
   for (const std::int64_t d : signature_of(request).integers("order")) {
-    from.push_back(strides[static_cast<std::size_t>(d)]);
+    from.push_back(strides[position_of(d)]);
   }
   const Shape& y = request.outputs[0].shape;
   return kernel_of(
@@ -81,7 +82,7 @@ std::unique_ptr<PreparedKernel> pad(const KernelRequest& request) {
 std::unique_ptr<PreparedKernel> concat(const KernelRequest& request) {
   const Shape& y = request.outputs[0].shape;
   const std::int64_t given = signature_of(request).integer("axis");
-  const auto axis = static_cast<std::size_t>(given < 0 ? given + y.rank() : given);
+  const std::size_t axis = position_of(given < 0 ? given + y.rank() : given);
   const Numbers strides = y.strides();
   std::vector<Move> moves;
   std::int64_t place = 0;

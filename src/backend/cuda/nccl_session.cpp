@@ -1,0 +1,179 @@
+#include "backend/cuda/nccl_session.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <set>
+#include <span>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "backend/cuda/kernel.h"
+#include "backend/cuda/nccl.h"
+#include "trireme/error.h"
+
+namespace trireme::cuda {
+namespace {
+
+constexpr std::chrono::microseconds kPollInterval{20};
+
+/// Every rank's bytes, in order of the ranks.
+std::vector<std::byte> gathered(Group& group, std::span<const std::byte> mine) {
+  std::vector<std::byte> all(mine.size() * static_cast<std::size_t>(group.size()));
+  Call call;
+  call.operation = Operation::Allgather;
+  call.input = mine;
+  call.output = all;
+  group.start(call).wait();
+  return all;
+}
+
+ncclComm_t connect_along(Group& group) {
+  ncclUniqueId id{};
+  if (group.rank() == 0) {
+    check_nccl(nccl().unique_id(&id), "making an id");
+  }
+  const std::vector<std::byte> ids = gathered(group, std::as_bytes(std::span(&id, 1)));
+  std::memcpy(&id, ids.data(), sizeof id);  // that of the group's first rank
+  ncclComm_t ranks = nullptr;
+  check_nccl(nccl().init_rank(&ranks, group.size(), id, group.rank()),
+             fmt::format("connecting {} ranks", group.size()));
+  return ranks;
+}
+
+/// What ranks tell each other before they decide.
+struct RankFacts {
+  std::array<char, sizeof(cudaUUID_t)> device{};
+  bool has_library = false;
+};
+
+struct AllFacts {
+  bool all_have_library = true;
+  bool devices_differ = true;
+};
+
+AllFacts facts_of_all(Group& all) {
+  int number = 0;
+  cudaDeviceProp properties{};
+  cuda::check(cudaGetDevice(&number), "reading the device's number");
+  cuda::check(cudaGetDeviceProperties(&properties, number), "reading the device's properties");
+  RankFacts mine{.device = {}, .has_library = has_nccl()};
+  std::ranges::copy(properties.uuid.bytes, mine.device.begin());
+  const std::vector<std::byte> bytes = gathered(all, std::as_bytes(std::span(&mine, 1)));
+  AllFacts facts;
+  std::set<std::array<char, sizeof(cudaUUID_t)>> devices;
+  for (std::size_t at = 0; at < bytes.size(); at += sizeof(RankFacts)) {
+    RankFacts one;
+    std::memcpy(&one, &bytes[at], sizeof one);
+    facts.all_have_library = facts.all_have_library && one.has_library;
+    facts.devices_differ = devices.insert(one.device).second && facts.devices_differ;
+  }
+  return facts;
+}
+
+}  // namespace
+
+NcclSession::NcclSession(Device& device, Communicator& communicator)
+    : all_(communicator.all().split(0, communicator.rank())), done_(device.make_event()) {
+  tokens_.resize(static_cast<std::size_t>(all_.size()));
+  for (const std::string& name : communicator.axes()) {
+    if (Group& group = communicator.along(name); group.size() > 1) {
+      axes_[name] = {.ranks = connect_along(group), .stream = device.make_stream()};
+    }
+  }
+}
+
+NcclSession::~NcclSession() {
+  abort();
+}
+
+void NcclSession::abort() noexcept {
+  for (auto& [name, axis] : axes_) {
+    if (axis.ranks != nullptr) {
+      (void)nccl().abort(axis.ranks);
+      axis.ranks = nullptr;
+    }
+  }
+}
+
+/// A rank that has died cannot send the token that its step is done: `comm` then says so.
+void NcclSession::wait(Stream& compute) {
+  compute.record(*done_);
+  receive_tokens();
+  wait_for_device();
+  send_tokens();
+  for (Pending& token : received_) {
+    token.wait();
+  }
+  received_.clear();
+}
+
+void NcclSession::receive_tokens() {
+  for (Rank rank = 0; rank < all_.size(); ++rank) {
+    if (rank != all_.rank()) {
+      received_.push_back(all_.start_receive(
+          std::span(tokens_).subspan(static_cast<std::size_t>(rank), 1), DType::U8, rank, 0));
+    }
+  }
+}
+
+void NcclSession::send_tokens() {
+  constexpr std::byte kToken{};
+  std::vector<Pending> sent;
+  for (Rank rank = 0; rank < all_.size(); ++rank) {
+    if (rank != all_.rank()) {
+      sent.push_back(all_.start_send(std::span(&kToken, 1), DType::U8, rank, 0));
+    }
+  }
+  for (Pending& token : sent) {
+    token.wait();
+  }
+}
+
+void NcclSession::wait_for_device() {
+  while (!done_->done()) {
+    std::erase_if(received_, [](Pending& token) {
+      const bool done = token.done();
+      if (done) {
+        token.wait();  // throws if the rank has failed
+      }
+      return done;
+    });
+    require_no_errors();
+    std::this_thread::sleep_for(kPollInterval);
+  }
+}
+
+void NcclSession::require_no_errors() {
+  for (const auto& [name, axis] : axes_) {
+    ncclResult_t status = ncclSuccess;
+    check_nccl(nccl().async_error(axis.ranks, &status), "reading errors");
+    check_nccl(status, "exchanging along " + name);
+  }
+}
+
+std::shared_ptr<ExchangeSession> connect_nccl(Device& device, Communicator& communicator,
+                                              CudaExchange exchange) {
+  if (exchange == CudaExchange::Host || communicator.all().size() == 1) {
+    return nullptr;
+  }
+  const AllFacts facts = facts_of_all(communicator.all());
+  if (exchange == CudaExchange::Auto && !(facts.all_have_library && facts.devices_differ)) {
+    return nullptr;
+  }
+  if (!facts.all_have_library) {
+    (void)nccl();  // says why, where it is missing
+    throw Error(ErrorKind::Usage, "nccl: another rank does not have it; use --gpu-exchange host");
+  }
+  if (!facts.devices_differ) {
+    // NCCL refuses ranks of one host that share a GPU. As hosts of their own they exchange by its network.
+    (void)setenv("NCCL_HOSTID",  // NOLINT(concurrency-mt-unsafe): before NCCL starts threads
+                 fmt::format("trireme-{}", communicator.rank()).c_str(), 1);
+  }
+  return std::make_shared<NcclSession>(device, communicator);
+}
+
+}  // namespace trireme::cuda
