@@ -1,6 +1,7 @@
 #include "report/bench_json.h"
 
 #include "base/json.h"
+#include "report/words.h"
 
 namespace trireme::report {
 namespace {
@@ -9,9 +10,7 @@ using measure::BenchReport;
 using measure::BenchRow;
 using measure::BenchTimes;
 
-constexpr double kMicro = 1e6;
-
-Json to_json(const std::optional<double>& number) {
+Json number_or_null(const std::optional<double>& number) {
   return number ? Json(*number) : Json();
 }
 
@@ -28,14 +27,14 @@ Json row_json(const BenchReport& report, const BenchRow& row) {
   json["buffers"] = to_text(report.plan.buffers);
   json["algorithm"] = to_text(row.what.method);
   json["chosen"] = row.result.chosen;
-  json["microseconds"] = times.median.count * kMicro;
-  json["min_microseconds"] = times.least.count * kMicro;
+  json["microseconds"] = microseconds(times.median);
+  json["min_microseconds"] = microseconds(times.least);
   json["spread"] = times.spread;
   json["calls"] = times.calls;
-  json["predicted_microseconds"] = row.predicted ? Json(row.predicted->count * kMicro) : Json();
+  json["predicted_microseconds"] = row.predicted ? Json(microseconds(*row.predicted)) : Json();
   json["algbw_gbps"] = measure::algorithm_bandwidth(row);
   json["busbw_gbps"] = measure::bus_bandwidth(row, report.plan.ranks);
-  json["floor_share"] = to_json(measure::floor_share(row));
+  json["floor_share"] = number_or_null(measure::floor_share(row));
   json["best"] = row.best;
   json["correct"] = row.result.correct;
   return json;

@@ -15,7 +15,6 @@ using measure::BenchReport;
 using measure::BenchRow;
 using measure::BenchTimes;
 
-constexpr double kMicro = 1e6;
 /// Predictions are evaluated from this size on.
 constexpr std::int64_t kJudgedFrom = std::int64_t{64} << 10;
 /// A choice this close to the best counts as correct.
@@ -64,10 +63,10 @@ std::string table_line(const BenchRow& row, Rank ranks, bool color) {
   const std::string line = fmt::format(
       "{} {:>10} {:>11}  {:<32} {:>9} {:>9} {:>6} {:>7} {:>7} {:>9} {:>6} {:>6}  ",
       row.best ? "*" : " ", to_text(row.what.bytes), row.what.count, algorithm_text(row),
-      three_digits(times.median.count * kMicro), three_digits(times.least.count * kMicro),
+      three_digits(microseconds(times.median)), three_digits(microseconds(times.least)),
       whole_percent(times.spread, false), three_digits(measure::algorithm_bandwidth(row)),
       three_digits(measure::bus_bandwidth(row, ranks)),
-      row.predicted ? three_digits(row.predicted->count * kMicro) : "-",
+      row.predicted ? three_digits(microseconds(*row.predicted)) : "-",
       whole_percent(error_of(row), true), whole_percent(measure::floor_share(row), false));
   return (row.best ? styled(line, Style::Bold, color) : line) +
          (row.result.correct ? styled("yes", Style::Good, color)

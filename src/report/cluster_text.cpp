@@ -11,8 +11,6 @@
 namespace trireme::report {
 namespace {
 
-constexpr const char* kUnknown = "unknown";
-
 std::string memory_text(const std::optional<Bytes>& memory) {
   constexpr std::int64_t kGB = 1'000'000'000;
   if (!memory) {
@@ -22,7 +20,7 @@ std::string memory_text(const std::optional<Bytes>& memory) {
 }
 
 template <class Rate>
-std::string rate_text(const std::optional<Rate>& rate) {
+std::string rate_or_unknown(const std::optional<Rate>& rate) {
   return rate ? to_text(*rate) : kUnknown;
 }
 
@@ -39,8 +37,9 @@ std::string links_text(const Cluster& cluster) {
 }
 
 std::string device_text(const DeviceSpec& device) {
-  std::string out = fmt::format("device   {}: {} of memory at {}\n", device.name,
-                                memory_text(device.memory), rate_text(device.memory_bandwidth));
+  std::string out =
+      fmt::format("device   {}: {} of memory at {}\n", device.name, memory_text(device.memory),
+                  rate_or_unknown(device.memory_bandwidth));
   if (device.power) {
     out += fmt::format("         {:g} W at most\n", device.power->watts);
   }
@@ -53,7 +52,7 @@ std::string device_text(const DeviceSpec& device) {
     out += fmt::format("         {:<12} {:>16} {:>16}\n", "peak", "dense", "sparse");
   }
   for (const Peak& peak : device.peaks) {
-    out += fmt::format("         {:<12} {:>16} {:>16}\n", peak.dtype, rate_text(peak.dense),
+    out += fmt::format("         {:<12} {:>16} {:>16}\n", peak.dtype, rate_or_unknown(peak.dense),
                        peak.sparse ? to_text(*peak.sparse) : "-");
   }
   if (!device.source.empty()) {
@@ -112,8 +111,8 @@ std::string preset_list_text() {
   for (const std::string& name : device_preset_names()) {
     const DeviceSpec device = device_preset(name);
     out += fmt::format("  {:<12} {:>8} {:>12} {:>16} {:>16}\n", name, memory_text(device.memory),
-                       rate_text(device.memory_bandwidth), rate_text(device.peak("f16")),
-                       rate_text(device.peak("bf16")));
+                       rate_or_unknown(device.memory_bandwidth),
+                       rate_or_unknown(device.peak("f16")), rate_or_unknown(device.peak("bf16")));
   }
   return out;
 }

@@ -12,7 +12,7 @@ using simulate::AlgorithmComparison;
 using simulate::ComparisonRow;
 using simulate::Crossover;
 
-constexpr int kNameWidth = 20;
+constexpr int kAlgorithmWidth = 20;
 constexpr int kCellWidth = 10;
 
 /// Three digits suffice for a comparison, and keep the table narrow.
@@ -58,13 +58,13 @@ std::string comparison_text(const AlgorithmComparison& comparison, bool color) {
   std::string out =
       fmt::format("{} over {} ranks: predicted time, the fastest of each size marked *\n\n",
                   styled(to_text(comparison.operation), Style::Bold, color), comparison.ranks);
-  out += padded("", kNameWidth);
+  out += padded("", kAlgorithmWidth);
   for (const ComparisonRow& row : comparison.rows) {
     out += right_aligned(to_text(row.bytes) + " ", kCellWidth);
   }
   out += "\n";
   for (const Algorithm algorithm : compared(comparison)) {
-    out += padded(fmt::format("  {}", to_text(algorithm)), kNameWidth);
+    out += padded(fmt::format("  {}", to_text(algorithm)), kAlgorithmWidth);
     for (const ComparisonRow& row : comparison.rows) {
       const bool best = row.ranking.front().algorithm == algorithm;
       const std::string cell = right_aligned(
@@ -73,7 +73,7 @@ std::string comparison_text(const AlgorithmComparison& comparison, bool color) {
     }
     out += "\n";
   }
-  std::string bounds = padded("  lower bound", kNameWidth);
+  std::string bounds = padded("  lower bound", kAlgorithmWidth);
   for (const ComparisonRow& row : comparison.rows) {
     const Seconds bound =
         lower_bound(comparison.operation, comparison.ranks, {row.bytes.count}, comparison.costs);

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "base/json.h"
 #include "report/words.h"
 #include "trireme/communication.h"
@@ -18,10 +19,6 @@ namespace {
 
 /// Larger meshes are listed by kinds of ranks.
 constexpr int kMaxListedRanks = 16;
-
-std::string bytes_text(double bytes) {
-  return to_text(Bytes{static_cast<std::int64_t>(bytes)});
-}
 
 std::string_view category_text(Category category) {
   return category == Category::Optimizer ? "optimizer state" : to_text(category);
@@ -54,9 +51,11 @@ class PlanView {
     }
     const std::vector<MeshAxis>& axes = plan().mesh.axes();
     const auto pipe = std::ranges::find(axes, "pipe", &MeshAxis::name);
-    return pipe == axes.end() ? idle_.front()
-                              : idle_.at(static_cast<std::size_t>(plan().mesh.coordinates(rank).at(
-                                    static_cast<std::size_t>(pipe - axes.begin()))));
+    if (pipe == axes.end()) {
+      return idle_.front();
+    }
+    const int stage = plan().mesh.coordinates(rank).at(position_of(pipe - axes.begin()));
+    return idle_.at(position_of(stage));
   }
 
   [[nodiscard]] std::vector<CommunicationUse> communication_of(int rank) {
@@ -81,7 +80,7 @@ class PlanView {
         is_complete() ? listed_ : std::vector<ListedRank>{{shown_.rank, 1}};
     for (const ListedRank& one : senders) {
       for (const CommunicationUse& use : communication_of(one.rank)) {
-        sums.at(static_cast<std::size_t>(use.carries.category)) += one.stands_for * use.sent();
+        sums.at(position_of(use.carries.category)) += one.stands_for * use.sent();
       }
     }
     return sums;
@@ -105,9 +104,8 @@ class PlanView {
   /// Ranks of a kind send the same with the same tags.
   const RankMessages& messages_of(int rank) {
     const MemoryPrediction& memory = shown_.memory;
-    const int known = is_compiled(rank)
-                          ? rank
-                          : memory.kinds[memory.kind_of[static_cast<std::size_t>(rank)]].first_rank;
+    const int known =
+        is_compiled(rank) ? rank : memory.kinds[memory.kind_of[position_of(rank)]].first_rank;
     const auto [it, is_new] = messages_.try_emplace(known);
     if (is_new && is_compiled(known)) {
       it->second = trireme::messages_of(shown_.compiled.program(known));
@@ -175,7 +173,7 @@ std::string totals_text(const std::array<double, kCategories>& sums) {
   std::string text;
   for (const Category category : {Category::Gradient, Category::Parameter, Category::Optimizer,
                                   Category::Activation, Category::Input}) {
-    const double sum = sums.at(static_cast<std::size_t>(category));
+    const double sum = sums.at(position_of(category));
     if (sum > 0 || category != Category::Input) {
       text += fmt::format("{}{} {}", text.empty() ? "" : ", ", category_text(category),
                           bytes_text(sum));

@@ -52,10 +52,9 @@ Json memory_json(const EstimateReport& r) {
   }
   const MemoryUse& use = r.graph->memory;
   Json json;
-  for (int i = 0; i < kCategories; ++i) {
+  for (std::size_t i = 0; i < kCategories; ++i) {
     const auto category = static_cast<Category>(i);
-    json[std::string(to_text(category)) + "_bytes"] =
-        use.at_peak.at(static_cast<std::size_t>(i)).count;
+    json[std::string(to_text(category)) + "_bytes"] = use.at_peak.at(i).count;
   }
   json["peak_bytes"] = use.peak.count;
   json["kept_bytes"] = r.graph->kept.count;

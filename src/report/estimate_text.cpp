@@ -7,12 +7,12 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "report/words.h"
 
 namespace trireme::report {
 namespace {
 
-constexpr const char* kUnknown = "unknown";
 constexpr double kDay = 86400;
 
 /// "124.4 M", "7.166 T": four significant digits, powers of 1000. Parameters count in billions.
@@ -203,7 +203,7 @@ class Text {
          {"workspace", Category::Workspace},
          {"inputs", Category::Input}}};
     for (const auto& [name, category] : kParts) {
-      const Bytes bytes = use.at_peak.at(static_cast<std::size_t>(category));
+      const Bytes bytes = use.at_peak.at(position_of(category));
       if (category == Category::Workspace && bytes.count == 0) {
         continue;
       }

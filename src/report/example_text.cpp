@@ -3,9 +3,10 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/json.h"
-#include "base/text.h"
+#include "report/help_text.h"
 
 namespace trireme::report {
 namespace {
@@ -70,20 +71,6 @@ std::string table_text(const ExampleTable& table, bool color) {
   return out;
 }
 
-/// Lines of at most this many columns, broken between words.
-std::string wrapped(const std::string& text, int width) {
-  std::string out;
-  int column = 0;
-  for (const std::string_view word : split_words(text)) {
-    const int length = display_width(word);
-    const bool fits = column == 0 || column + 1 + length <= width;
-    out += column == 0 ? "" : fits ? " " : "\n";
-    column = fits && column > 0 ? column + 1 + length : length;
-    out += word;
-  }
-  return out + "\n";
-}
-
 Json lines_json(const std::vector<ExampleLine>& lines) {
   Json json = Json::array();
   for (const ExampleLine& line : lines) {
@@ -117,7 +104,7 @@ std::string example_text(const Example& example, const Terminal& terminal) {
   }
   out += example.notes.empty() ? "" : "\n";
   for (const std::string& note : example.notes) {
-    out += wrapped(note, std::min(terminal.width, 100));
+    out += fmt::format("{}\n", fmt::join(wrapped(note, std::min(terminal.width, 100)), "\n"));
   }
   return out;
 }

@@ -8,11 +8,11 @@ namespace {
 
 constexpr auto kExamples = std::to_array<HelpExamples>({
     {"trireme", R"(Examples:
-  trireme train                                       train a small GPT, a minute
+  trireme train                                       train a small GPT for a minute
   trireme tour                                        a two-minute tour
   trireme generate --run RUN --prompt 'Once upon'     continue a text with a trained model
   trireme evaluate --run RUN                          its loss on all validation data
-  trireme report RUN                                  a page: curves, MFU, timeline, memory
+  trireme report RUN                                  an HTML page: curves, MFU, timeline, memory
   trireme schedule allreduce --ranks 4                the fastest all-reduce, step by step
   trireme schedule allreduce --compare --ranks 16     which algorithm at which size
   trireme pipeline --compare                          which pipeline schedule idles least
@@ -26,12 +26,12 @@ constexpr auto kExamples = std::to_array<HelpExamples>({
   trireme ps chaos                                    kill parameter servers, count what is lost
   trireme help train                                  the options of a command
 
-Exit codes: 0 ok, 1 failed, 2 usage (a bad option or bad input; the message names it),
+Exit codes: 0 success, 1 failure, 2 usage (an invalid option or input; the message names it),
 130 and 143 stopped by Ctrl-C and SIGTERM.
 
 Sizes are written 512, 64KiB, 1M (= 1 MiB) or 10MB; times 1.5us, 20ns or 3ms.)"},
     {"trireme bench", R"(Examples:
-  trireme bench allreduce -n 2 --sizes 8..64M                 by the method the library chooses
+  trireme bench allreduce -n 2 --sizes 8..64M                 the algorithm that the library chooses
   trireme bench allreduce -n 4 --sizes 1K,1M --algorithm all  every algorithm, compared
   trireme bench all -n 2 --sizes 1M --transport tcp --json | jq .microseconds
   trireme bench allreduce -n 2 --transport tcp --encrypt      what TLS costs
@@ -66,7 +66,7 @@ validate --help) and writes the cluster with them.)"},
   trireme estimate --model gpt2-small --layers 24 --width 1024 --heads 16
   trireme estimate --model path/to/config.json          a Hugging Face model
   trireme estimate --example list                       worked examples
-  trireme estimate --example zero --set devices=1024    with a number of one's own
+  trireme estimate --example zero --set devices=1024    with a number of your own
 
 Every number names its convention: model FLOPs are three forwards, hardware FLOPs what is
 executed; peaks are dense. A peak that no document gives is unknown, never guessed.)"},
@@ -119,13 +119,14 @@ memory from the usual formulas for mixed-precision Adam.)"},
 Times are means with their 95 % confidence intervals; a message of n bytes takes alpha + n*beta.)"},
     {"trireme ps", R"(Examples:
   trireme ps chaos --kills 20 --seed 7         kill and pause processes; count what is lost
-  trireme ps bench --sizes 64KiB,1M            beside a bare TCP loop that also adds
+  trireme ps bench --sizes 64KiB,1M            compared with a bare TCP loop that also adds
   export TRIREME_PS_SECRET='at least 16 characters'
   trireme ps serve --role coordinator --listen 127.0.0.1:7000 --min-servers 2 &
   trireme ps serve --coordinator 127.0.0.1:7000 --number 0 &
-  trireme ps serve --coordinator 127.0.0.1:7000 --number 1 &
+  trireme ps serve --coordinator 127.0.0.1:7000 --number 1 --reactors auto &
   trireme ps status --coordinator 127.0.0.1:7000
   trireme ps serve --role coordinator --membership etcd://10.0.0.1:2379,10.0.0.2:2379/job &
+  trireme ps serve ... --membership etcd+tls://10.0.0.1:2379/job --etcd-ca ca.pem
   trireme ps serve ... --snapshot DIR          of all of them: snapshots that --restore reads)"},
     {"trireme repartition", R"(Examples:
   trireme repartition                                 all pairs of layouts on 4 ranks
@@ -160,8 +161,8 @@ Time is predicted: a message of b bytes takes alpha + b*beta, combining b bytes 
 Times are predictions: kernels at the given rates, messages by the cluster's links. Slow
 workers and stragglers are written NUMBERxFACTOR: 1x2 is one worker of half the speed.)"},
     {"trireme straggler", R"(Examples:
-  trireme straggler --svg straggler.svg          one worker 5 times slow; then, every worker
-                                                 5 times slow in 5 % of its steps
+  trireme straggler --svg straggler.svg          one worker 5 times as slow; then every
+                                                 worker 5 times as slow in 5 % of its steps
   trireme straggler --slow 1x3 --strategies allreduce,local=16,hogwild --steps 200
   trireme straggler --transient 0.1x10 --workers 8 --json
 
@@ -175,7 +176,7 @@ slow-down, so that results do not depend on how many cores share the work.)"},
   trireme tour
   trireme tour --json | jq .comparison.crossovers)"},
     {"trireme train", R"(Examples:
-  trireme train                                  a small GPT on a generated language, a minute
+  trireme train                                  a small GPT on a generated language; takes a minute
   trireme train --data book.txt --steps 2000     any text, one token per byte
   zcat book.gz | trireme train --data -          text from standard input
   trireme train --model llama-tiny --json        a line of JSON for each step

@@ -4,6 +4,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "base/indexed_vector.h"
 #include "report/text_style.h"
 
 namespace trireme::report {
@@ -15,16 +16,12 @@ constexpr int kNarrowest = 40;
 constexpr int kRemarkIndent = 6;
 constexpr int kNarrowestRemark = 24;
 
-std::string blanks(int count) {
-  return std::string(static_cast<std::size_t>(std::max(count, 0)), ' ');
-}
-
 /// How much of a word to put on a line: all of it, or up to a comma if it is too long.
 std::size_t fitting(const std::string& word, int width) {
   if (display_width(word) <= width) {
     return word.size();
   }
-  const std::size_t last = word.rfind(',', static_cast<std::size_t>(width) - 1);
+  const std::size_t last = word.rfind(',', position_of(width - 1));
   const std::size_t comma = last == std::string::npos ? word.find(',') : last;
   return comma == std::string::npos ? word.size() : comma + 1;
 }
@@ -33,7 +30,7 @@ std::size_t fitting(const std::string& word, int width) {
 std::string indented(const std::vector<std::string>& lines, int indent) {
   std::string out;
   for (const std::string& line : lines) {
-    out += blanks(indent) + line + "\n";
+    out += spaces(indent) + line + "\n";
   }
   return out;
 }
@@ -47,7 +44,7 @@ std::string beside(const std::string& left, const std::string& text, int column,
   if (display_width(left) >= column) {
     return left + "\n" + lines;
   }
-  return padded(left, column) + lines.substr(static_cast<std::size_t>(column));
+  return padded(left, column) + lines.substr(position_of(column));
 }
 
 int text_column(const HelpSection& section, int width) {
@@ -77,7 +74,7 @@ std::string command_text(const std::string& command, int width) {
   const std::vector<std::string> lines = wrapped(command, width - kIndent - kBackslash - 2);
   std::string out;
   for (std::size_t i = 0; i < lines.size(); ++i) {
-    out += blanks(i == 0 ? kIndent : 2 * kIndent) + lines[i];
+    out += spaces(i == 0 ? kIndent : 2 * kIndent) + lines[i];
     out += i + 1 < lines.size() ? " \\\n" : "\n";
   }
   return out;

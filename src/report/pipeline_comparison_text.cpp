@@ -14,7 +14,7 @@ using simulate::PipelineComparison;
 using simulate::PipelineReport;
 using simulate::PipelineRow;
 
-constexpr int kNameWidth = 15;
+constexpr int kScheduleWidth = 15;
 
 /// The numbers of a column: their heading and width.
 struct Column {
@@ -30,7 +30,7 @@ constexpr std::array<Column, 7> kColumns{{{"time", 8},
                                           {"messages", 10}}};
 
 /// "4", or "1-4" if stages differ.
-std::string range_text(const std::vector<std::vector<int>>& versions) {
+std::string versions_text(const std::vector<std::vector<int>>& versions) {
   int least = versions.front().front();
   int most = least;
   for (const std::vector<int>& copy : versions) {
@@ -41,7 +41,7 @@ std::string range_text(const std::vector<std::vector<int>>& versions) {
 }
 
 std::string row_text(const PipelineRow& row) {
-  std::string out = padded(fmt::format("  {}", row.name), kNameWidth);
+  std::string out = padded(fmt::format("  {}", row.name), kScheduleWidth);
   if (!row.report) {
     return out + "  " + row.unfit + "\n";
   }
@@ -53,7 +53,7 @@ std::string row_text(const PipelineRow& row) {
       percent(report.timing.rank_bubble),
       endless && report.timing.steady_bubble ? percent(*report.timing.steady_bubble) : "-",
       fmt::format("{:.4g}", std::ranges::max(report.activations)),
-      range_text(report.versions),
+      versions_text(report.versions),
       fmt::format("{}", report.messages)};
   for (std::size_t i = 0; i < cells.size(); ++i) {
     out += right_aligned(cells.at(i), kColumns.at(i).width);
@@ -72,7 +72,7 @@ std::string pipeline_comparison_text(const PipelineComparison& comparison, bool 
                         "B + W = {:.4g} + {:.4g} of a rank's layers\n\n",
                         options.ranks, options.microbatches, options.chunks, d.forward,
                         d.backward_input, d.backward_weight);
-  out += padded("", kNameWidth);
+  out += padded("", kScheduleWidth);
   for (const Column& column : kColumns) {
     out += right_aligned(column.title, column.width);
   }

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/indexed_vector.h"
 #include "base/json.h"
 
 namespace trireme::report {
@@ -39,8 +40,7 @@ Json tasks_json(const PipelineReport& report) {
         json["end"] = report.timing.tasks[rank][i].end;
       }
       if (right && task.work != PipelineWork::Update) {
-        json["version"] = versions[static_cast<std::size_t>(task.stage)]
-                                  [static_cast<std::size_t>(task.microbatch)];
+        json["version"] = versions[position_of(task.stage)][position_of(task.microbatch)];
       }
       tasks.push_back(std::move(json));
     }

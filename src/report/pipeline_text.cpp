@@ -12,7 +12,7 @@ namespace {
 
 using simulate::PipelineReport;
 
-constexpr std::size_t kMaxListed = 16;
+constexpr std::size_t kMaxNumbers = 16;
 
 std::string headline(const PipelineReport& report, bool color) {
   const PipelineTable& table = report.table;
@@ -54,10 +54,10 @@ std::string bubble_lines(const PipelineReport& report, bool color) {
 template <class Numbers>
 std::string listed(const Numbers& numbers) {
   std::string out;
-  for (std::size_t i = 0; i < std::min(numbers.size(), kMaxListed); ++i) {
+  for (std::size_t i = 0; i < std::min(numbers.size(), kMaxNumbers); ++i) {
     out += fmt::format("{}{}", i == 0 ? "" : " ", numbers[i]);
   }
-  return numbers.size() > kMaxListed ? out + " …" : out;
+  return numbers.size() > kMaxNumbers ? out + " …" : out;
 }
 
 std::string versions_text(const PipelineReport& report) {

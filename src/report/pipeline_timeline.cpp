@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "report/words.h"
 
 namespace trireme::report {
@@ -14,9 +15,9 @@ namespace {
 
 using simulate::PipelineReport;
 
-using Span = PipelineTiming::Span;
+using TaskSpan = PipelineTiming::Span;
 
-constexpr std::size_t kMaxRanks = 64;
+constexpr std::size_t kMaxPrintedRanks = 64;
 constexpr std::string_view kIdle = "·";
 
 /// The appearance of a kind of work: its letter, and its terminal color codes.
@@ -28,7 +29,7 @@ constexpr std::array<Look, 5> kLooks{
     {{'F', "30;104"}, {'B', "30;102"}, {'I', "30;106"}, {'W', "30;103"}, {'U', "30;105"}}};
 
 const Look& look_of(PipelineWork work) {
-  return kLooks.at(static_cast<std::size_t>(work));
+  return kLooks.at(position_of(work));
 }
 
 std::string colored(std::string_view text, const Look& look, bool color) {
@@ -40,7 +41,7 @@ std::set<PipelineWork> shown_works(const PipelineReport& report) {
   std::set<PipelineWork> works;
   for (std::size_t rank = 0; rank < report.table.tasks.size(); ++rank) {
     for (std::size_t i = 0; i < report.table.tasks[rank].size(); ++i) {
-      const Span& span = report.timing.tasks[rank][i];
+      const TaskSpan& span = report.timing.tasks[rank][i];
       if (span.end > span.start) {
         works.insert(report.table.tasks[rank][i].work);
       }
@@ -53,8 +54,8 @@ std::set<PipelineWork> shown_works(const PipelineReport& report) {
 /// by at most 12; else nothing.
 std::optional<double> find_slot(const PipelineTiming& timing) {
   double shortest = timing.makespan;
-  for (const std::vector<Span>& rank : timing.tasks) {
-    for (const Span& span : rank) {
+  for (const std::vector<TaskSpan>& rank : timing.tasks) {
+    for (const TaskSpan& span : rank) {
       shortest = span.end > span.start ? std::min(shortest, span.end - span.start) : shortest;
     }
   }
@@ -63,8 +64,8 @@ std::optional<double> find_slot(const PipelineTiming& timing) {
   };
   for (int parts = 1; parts <= 12; ++parts) {
     const double slot = shortest / parts;
-    if (std::ranges::all_of(timing.tasks, [&](const std::vector<Span>& rank) {
-          return std::ranges::all_of(rank, [&](const Span& span) {
+    if (std::ranges::all_of(timing.tasks, [&](const std::vector<TaskSpan>& rank) {
+          return std::ranges::all_of(rank, [&](const TaskSpan& span) {
             return is_multiple(span.start, slot) && is_multiple(span.end, slot);
           });
         })) {
@@ -90,7 +91,7 @@ class LabeledLines {
       : report_(report), slot_(slot), color_(color), chunks_(simulate::max_chunks(report.table)) {
     for (std::size_t rank = 0; rank < report.table.tasks.size(); ++rank) {
       for (std::size_t i = 0; i < report.table.tasks[rank].size(); ++i) {
-        const Span& span = report.timing.tasks[rank][i];
+        const TaskSpan& span = report.timing.tasks[rank][i];
         if (span.end > span.start) {
           const int length = static_cast<int>(slots(span.end - span.start));
           const std::string label = label_of(report.table, report.table.tasks[rank][i], chunks_);
@@ -108,7 +109,7 @@ class LabeledLines {
     double now = 0;
     const std::vector<PipelineTask>& tasks = report_.table.tasks[rank];
     for (std::size_t i = 0; i < tasks.size(); ++i) {
-      const Span& span = report_.timing.tasks[rank][i];
+      const TaskSpan& span = report_.timing.tasks[rank][i];
       if (span.end <= span.start) {
         continue;
       }
@@ -160,7 +161,7 @@ class LetterLines {
     std::string out;
     std::size_t i = 0;
     const std::vector<PipelineTask>& tasks = report_.table.tasks[rank];
-    const std::vector<Span>& spans = report_.timing.tasks[rank];
+    const std::vector<TaskSpan>& spans = report_.timing.tasks[rank];
     for (int column = 0; column < columns_; ++column) {
       const double middle = (column + 0.5) * report_.timing.makespan / columns_;
       while (i < tasks.size() && spans[i].end <= middle) {
@@ -185,7 +186,7 @@ class LetterLines {
   bool color_;
 };
 
-std::string legend(const PipelineReport& report, bool labeled, bool color) {
+std::string work_legend(const PipelineReport& report, bool labeled, bool color) {
   std::string out;
   for (const PipelineWork work : shown_works(report)) {
     const Look& look = look_of(work);
@@ -209,8 +210,8 @@ std::string all_lines(const PipelineReport& report, const Lines& lines, bool col
   std::string out;
   const std::size_t ranks = report.table.tasks.size();
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    if (ranks > kMaxRanks && rank == kMaxRanks - 1) {
-      out += fmt::format("  … {} more ranks\n", ranks - kMaxRanks);
+    if (ranks > kMaxPrintedRanks && rank == kMaxPrintedRanks - 1) {
+      out += fmt::format("  … {} more ranks\n", ranks - kMaxPrintedRanks);
       rank = ranks - 1;
     }
     const std::string name = styled(fmt::format("rank {:<4}", rank), Style::Dim, color);
@@ -233,11 +234,13 @@ std::string timeline_text(const PipelineReport& report, const Terminal& terminal
     columns = static_cast<int>(std::round(report.timing.makespan / *slot));
     const LabeledLines lines(report, *slot, terminal.color);
     if (lines.width() <= room) {
-      return all_lines(report, lines, terminal.color) + "\n" + legend(report, true, terminal.color);
+      return all_lines(report, lines, terminal.color) + "\n" +
+             work_legend(report, true, terminal.color);
     }
   }
   const LetterLines letters(report, columns, terminal.color);
-  return all_lines(report, letters, terminal.color) + "\n" + legend(report, false, terminal.color);
+  return all_lines(report, letters, terminal.color) + "\n" +
+         work_legend(report, false, terminal.color);
 }
 
 }  // namespace trireme::report

@@ -19,13 +19,12 @@ Json layout_json(const RankedLayout& r) {
   const ParallelLayout& l = r.layout;
   const StepCost& c = r.cost;
   Json time;
-  for (int i = 0; i < kTimeParts; ++i) {
-    time[std::string(to_text(static_cast<TimePart>(i)))] = c.time.at(static_cast<std::size_t>(i));
+  for (std::size_t i = 0; i < kTimeParts; ++i) {
+    time[std::string(to_text(static_cast<TimePart>(i)))] = c.time.at(i);
   }
   Json memory;
-  for (int i = 0; i < kCostedMemory; ++i) {
-    memory[std::string(to_text(static_cast<CostedMemory>(i)))] =
-        c.memory.at(static_cast<std::size_t>(i));
+  for (std::size_t i = 0; i < kCostedMemory; ++i) {
+    memory[std::string(to_text(static_cast<CostedMemory>(i)))] = c.memory.at(i);
   }
   return {{"mesh", mesh_text(l)},
           {"data", l.data},

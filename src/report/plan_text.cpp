@@ -5,19 +5,16 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "report/words.h"
 
 namespace trireme::report {
 namespace {
 
-std::string bytes_text(double bytes) {
-  return to_text(Bytes{static_cast<std::int64_t>(bytes)});
-}
-
 std::string thousands(std::int64_t count) {
   std::string digits = fmt::format("{}", count);
   for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3) {
-    digits.insert(static_cast<std::size_t>(at), ",");
+    digits.insert(position_of(at), ",");
   }
   return digits;
 }
@@ -96,8 +93,8 @@ std::string heading(const TransformerCost& cost) {
 
 std::string memory_text(const StepCost& cost) {
   std::string text;
-  for (int i = 0; i < kCostedMemory; ++i) {
-    const double bytes = cost.memory.at(static_cast<std::size_t>(i));
+  for (std::size_t i = 0; i < kCostedMemory; ++i) {
+    const double bytes = cost.memory.at(i);
     if (bytes > 0) {
       text += fmt::format("{}{} {}", text.empty() ? "" : ", ",
                           to_text(static_cast<CostedMemory>(i)), bytes_text(bytes));
@@ -188,7 +185,7 @@ std::string assumptions(const TransformerCost& cost) {
       "  matrix products {} % of the peak, times K/(K+{:.0f}); attention {} %; memory {} % of its "
       "bandwidth\n"
       "  links           {} % of their bandwidth in a node, {} % between nodes\n"
-      "  overlap         data-parallel communication beside {} % of the backward pass; "
+      "  overlap         data-parallel communication with {} % of the backward pass; "
       "tensor-parallel\n"
       "                  communication {}\n",
       e.source.empty() ? "given" : e.source, share(e.matmul), e.depth, share(e.attention),

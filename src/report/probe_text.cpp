@@ -23,7 +23,7 @@ std::string time_text(const Estimate& estimate) {
                      to_text(Seconds{estimate.low}), to_text(Seconds{estimate.high}));
 }
 
-std::string rate_text(const Estimate& per_byte) {
+std::string bandwidth_text(const Estimate& per_byte) {
   const auto rate = [](double seconds) {
     return seconds > 0 ? fmt::format("{:.3g}", 1e-9 / seconds) : std::string("inf");
   };
@@ -35,15 +35,15 @@ std::string curve_text(std::string_view title, const std::vector<MemoryProbe>& c
   std::string out = fmt::format("\n{}\n  {:>14}  {:<34} {}\n", title, "working set", "one core",
                                 "all cores, each");
   for (const MemoryProbe& point : curve) {
-    out += fmt::format("  {:>14}  {:<34} {}\n", to_text(point.footprint), rate_text(point.alone),
-                       rate_text(point.together));
+    out += fmt::format("  {:>14}  {:<34} {}\n", to_text(point.footprint),
+                       bandwidth_text(point.alone), bandwidth_text(point.together));
   }
   return out;
 }
 
 std::string messages_text(const MessageProbe& message) {
   return fmt::format("  {:<12} alpha {:<42} beta {}\n", message.transport,
-                     time_text(message.fit.intercept), rate_text(message.fit.slope));
+                     time_text(message.fit.intercept), bandwidth_text(message.fit.slope));
 }
 
 std::string waits_text(const HostProbe& probe) {
@@ -61,7 +61,7 @@ std::string passing_text(const HostProbe& probe) {
                                    {"             read", probe.fetch},
                                    {"in caches: write", probe.cached_stage},
                                    {"           read", probe.cached_fetch}}) {
-    out += fmt::format("  {:<18} {}\n", what, rate_text(rate));
+    out += fmt::format("  {:<18} {}\n", what, bandwidth_text(rate));
   }
   return out + messages_text(probe.peek);
 }
@@ -69,7 +69,7 @@ std::string passing_text(const HostProbe& probe) {
 std::string gamma_text(const HostProbe& probe) {
   std::string out = "\ngamma: combining received bytes, in the cache\n";
   for (const CombineProbe& combine : probe.combining) {
-    out += fmt::format("  {:<6} {}\n", combine.dtype, rate_text(combine.gamma));
+    out += fmt::format("  {:<6} {}\n", combine.dtype, bandwidth_text(combine.gamma));
   }
   return out;
 }

@@ -31,8 +31,8 @@ std::string ps_status_text(const ps::ClusterStatus& status) {
   for (std::size_t i = 0; i < status.shards.size(); ++i) {
     const ps::ShardPlace& place = status.shards[i];
     text += fmt::format(
-        "shard {:>3}  epoch {:>4}  servers {}{}\n", i, place.epoch, fmt::join(place.chain, " > "),
-        place.learners.empty() ? "" : fmt::format("  + {}", fmt::join(place.learners, " ")));
+        "shard {:>3}  epoch {:>4}  servers {}{}\n", i, place.epoch, ps::to_text(place.chain),
+        place.learners.empty() ? "" : fmt::format("  + {}", ps::to_text(place.learners)));
   }
   return text;
 }
@@ -42,9 +42,19 @@ std::string ps_status_json(const ps::ClusterStatus& status) {
             {"servers", status.servers},
             {"tables", status.tables},
             {"shards", Json::array()}};
+  const auto numbers = [](const std::vector<ps::ServerReactor>& places,
+                          std::uint64_t ps::ServerReactor::*number) {
+    Json list = Json::array();
+    for (const ps::ServerReactor& place : places) {
+      list.push_back(place.*number);
+    }
+    return list;
+  };
   for (const ps::ShardPlace& place : status.shards) {
-    json["shards"].push_back(
-        {{"epoch", place.epoch}, {"chain", place.chain}, {"learners", place.learners}});
+    json["shards"].push_back({{"epoch", place.epoch},
+                              {"chain", numbers(place.chain, &ps::ServerReactor::server)},
+                              {"reactors", numbers(place.chain, &ps::ServerReactor::reactor)},
+                              {"learners", numbers(place.learners, &ps::ServerReactor::server)}});
   }
   return json.dump(2) + "\n";
 }
@@ -52,7 +62,7 @@ std::string ps_status_json(const ps::ClusterStatus& status) {
 namespace {
 
 /// As OpenMetrics wants it between quotes.
-std::string escaped(std::string_view text) {
+std::string escaped_label(std::string_view text) {
   std::string out;
   for (const char c : text) {
     if (c == '"' || c == '\\') {
@@ -66,10 +76,11 @@ std::string escaped(std::string_view text) {
 std::string metric_line(const ps::MetricFamily& family, std::string_view node,
                         const ps::MetricSample& sample) {
   const std::string label =
-      family.label.empty() ? "" : fmt::format(",{}=\"{}\"", family.label, escaped(sample.label));
+      family.label.empty() ? ""
+                           : fmt::format(",{}=\"{}\"", family.label, escaped_label(sample.label));
   return fmt::format("trireme_ps_{}{}{{node=\"{}\"{}}} {}\n", family.name,
-                     family.kind == ps::MetricKind::Counter ? "_total" : "", escaped(node), label,
-                     sample.value);
+                     family.kind == ps::MetricKind::Counter ? "_total" : "", escaped_label(node),
+                     label, sample.value);
 }
 
 }  // namespace
@@ -151,7 +162,7 @@ std::string ps_chaos_text(const ps::ChaosResult& result) {
                       milliseconds(result.failover_p50));
   text += fmt::format("{:<34} {:>10} {:>9.0f} ms\n", "failover, 99th percentile", "",
                       milliseconds(result.failover_p99));
-  text += fmt::format("{:<34} {:>10} {:>9.0f} ms\n", "longest push of a move, 99th pct.", "",
+  text += fmt::format("{:<34} {:>10} {:>9.0f} ms\n", "longest wait in a move, 99th pct.", "",
                       milliseconds(result.move_p99));
   text += fmt::format("{:<34} {:>10} {:>9.0f} ms\n", "a worker joins, 99th percentile", "",
                       milliseconds(result.join_p99));

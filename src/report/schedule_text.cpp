@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "report/words.h"
 
 namespace trireme::report {
@@ -14,8 +15,9 @@ namespace {
 using simulate::NetworkReport;
 using simulate::ScheduleReport;
 
-constexpr std::size_t kMaxSteps = 24;
-constexpr std::size_t kMaxListed = 12;  ///< messages of one step, if they do not fit into columns
+constexpr std::size_t kMaxPrintedSteps = 24;
+constexpr std::size_t kMaxListedMessages =
+    12;  ///< messages of one step, if they do not fit into columns
 
 /// "1 MiB in 8 blocks of 128 KiB"
 std::string payload_text(const ScheduleReport& report) {
@@ -74,14 +76,14 @@ std::string key_text(const Schedule& schedule, bool in_columns) {
   return text + "\n";
 }
 
-using Row = std::vector<std::string>;  ///< by rank: what it sends
+using SentByRank = IndexedVector<Rank, std::string>;
 
-std::vector<Row> sent_by_rank(const Schedule& schedule, std::size_t steps) {
-  std::vector<Row> rows;
+std::vector<SentByRank> sent_by_rank(const Schedule& schedule, std::size_t steps) {
+  std::vector<SentByRank> rows;
   for (std::size_t t = 0; t < steps; ++t) {
-    Row row(static_cast<std::size_t>(schedule.ranks));
+    SentByRank row(schedule.ranks);
     for_each_message(schedule.steps[t], [&](const Message& m) {
-      std::string& cell = row[static_cast<std::size_t>(m.from)];
+      std::string& cell = row[m.from];
       cell += (cell.empty() ? "" : " ") + cell_text(schedule, m);
     });
     rows.push_back(std::move(row));
@@ -89,9 +91,9 @@ std::vector<Row> sent_by_rank(const Schedule& schedule, std::size_t steps) {
   return rows;
 }
 
-int widest(const std::vector<Row>& rows, std::size_t rank) {
+int widest(const std::vector<SentByRank>& rows, Rank rank) {
   int width = display_width(fmt::format("rank {}", rank));
-  for (const Row& row : rows) {
+  for (const SentByRank& row : rows) {
     width = std::max(width, display_width(row[rank]));
   }
   return width;
@@ -103,10 +105,10 @@ std::optional<std::string> columns_text(const ScheduleReport& report, std::size_
   if (report.schedule.ranks > 64) {
     return std::nullopt;
   }
-  const std::vector<Row> rows = sent_by_rank(report.schedule, steps);
-  std::vector<int> widths;
+  const std::vector<SentByRank> rows = sent_by_rank(report.schedule, steps);
+  IndexedVector<Rank, int> widths;
   int total = 18;
-  for (std::size_t rank = 0; rank < static_cast<std::size_t>(report.schedule.ranks); ++rank) {
+  for (Rank rank = 0; rank < report.schedule.ranks; ++rank) {
     widths.push_back(widest(rows, rank) + 2);
     total += widths.back();
   }
@@ -114,13 +116,13 @@ std::optional<std::string> columns_text(const ScheduleReport& report, std::size_
     return std::nullopt;
   }
   std::string out = "  step  ";
-  for (std::size_t rank = 0; rank < widths.size(); ++rank) {
+  for (Rank rank = 0; rank < widths.count(); ++rank) {
     out += styled(padded(fmt::format("rank {}", rank), widths[rank]), Style::Dim, terminal.color);
   }
   out += styled("takes", Style::Dim, terminal.color) + "\n";
   for (std::size_t t = 0; t < rows.size(); ++t) {
     out += fmt::format("  {:>4}  ", t + 1);
-    for (std::size_t rank = 0; rank < widths.size(); ++rank) {
+    for (Rank rank = 0; rank < widths.count(); ++rank) {
       const std::string& cell = rows[t][rank];
       out += cell.empty() ? styled(padded("·", widths[rank]), Style::Dim, terminal.color)
                           : padded(cell, widths[rank]);
@@ -137,12 +139,12 @@ std::string list_text(const ScheduleReport& report, std::size_t steps) {
     std::size_t count = 0;
     std::string line;
     for_each_message(report.schedule.steps[t], [&](const Message& m) {
-      if (++count <= kMaxListed) {
+      if (++count <= kMaxListedMessages) {
         line += fmt::format("  {}:{}", m.from, cell_text(report.schedule, m));
       }
     });
-    if (count > kMaxListed) {
-      line += fmt::format("  … {} more", count - kMaxListed);
+    if (count > kMaxListedMessages) {
+      line += fmt::format("  … {} more", count - kMaxListedMessages);
     }
     out += fmt::format("  {:>4}{}  ({})\n", t + 1, line, to_text(report.timing.steps[t]));
   }
@@ -154,7 +156,7 @@ std::string steps_text(const ScheduleReport& report, const Terminal& terminal) {
   if (all == 0) {
     return "  nothing to do\n";
   }
-  const std::size_t shown = all <= kMaxSteps ? all : kMaxSteps / 2;
+  const std::size_t shown = all <= kMaxPrintedSteps ? all : kMaxPrintedSteps / 2;
   const std::optional<std::string> columns = columns_text(report, shown, terminal);
   std::string out = columns ? *columns : list_text(report, shown);
   if (shown < all) {

@@ -62,10 +62,6 @@ Json to_json(const RankReport& rank) {
   return json;
 }
 
-std::string bytes_text(double bytes) {
-  return to_text(Bytes{static_cast<std::int64_t>(bytes)});
-}
-
 double total_bytes(const SimulationReport& report) {
   double sum = 0;
   for (const RankReport& rank : report.ranks) {

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
+
 namespace trireme::report {
 
 std::string styled(std::string_view text, Style style, bool color) {
@@ -12,7 +14,7 @@ std::string styled(std::string_view text, Style style, bool color) {
   if (!color) {
     return std::string(text);
   }
-  return fmt::format("\x1b[{}m{}\x1b[0m", kCodes.at(static_cast<std::size_t>(style)), text);
+  return fmt::format("\x1b[{}m{}\x1b[0m", kCodes.at(position_of(style)), text);
 }
 
 int display_width(std::string_view text) {
@@ -20,14 +22,16 @@ int display_width(std::string_view text) {
       text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
 }
 
+std::string spaces(int count) {
+  return std::string(static_cast<std::size_t>(std::max(count, 0)), ' ');
+}
+
 std::string padded(std::string_view text, int width) {
-  return std::string(text) +
-         std::string(static_cast<std::size_t>(std::max(0, width - display_width(text))), ' ');
+  return std::string(text) + spaces(width - display_width(text));
 }
 
 std::string right_aligned(std::string_view text, int width) {
-  return std::string(static_cast<std::size_t>(std::max(0, width - display_width(text))), ' ') +
-         std::string(text);
+  return spaces(width - display_width(text)) + std::string(text);
 }
 
 }  // namespace trireme::report

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "report/waterfall_text.h"
 #include "trireme/message.h"
 #include "trireme/shell_word.h"
 
@@ -49,7 +50,7 @@ std::string bar(std::int64_t done, std::int64_t all, int width) {
 }
 
 /// "loss 2.31 (floor 1.64)"
-std::string loss_text(const RunFacts& facts, double loss) {
+std::string step_loss_text(const RunFacts& facts, double loss) {
   return facts.bounds ? fmt::format("loss {:.3f} (floor {:.3f})", loss, facts.bounds->floor)
                       : fmt::format("loss {:.3f}", loss);
 }
@@ -77,28 +78,33 @@ std::string shares_text(const StepPrediction& p) {
                      100 * p.exposed, 100 * p.idle);
 }
 
-/// "a step took 61.2 ms (median); predicted were 58.4 ms, 4.6 % less"
+/// "median step 61.2 ms; predicted 58.4 ms, 4.6 % less"
 std::string prediction_text(const RunFacts& f, const RunSummary& e) {
-  std::string text = fmt::format("a step took {} (median)", to_text(e.step_time));
+  std::string text = fmt::format("median step {}", to_text(e.step_time));
   if (!f.predicted) {
     return text + (f.not_predicted.empty() ? "" : "; " + f.not_predicted);
   }
   const double error = f.predicted->step.count / e.step_time.count - 1;
-  return text + fmt::format("; predicted were {}, {:.1f} % {}", to_text(f.predicted->step),
+  return text + fmt::format("; predicted {}, {:.1f} % {}", to_text(f.predicted->step),
                             100 * std::abs(error), error < 0 ? "less" : "more");
 }
 
-/// "loss 2.310 (on data it has not seen 2.400), after 4.159 in the first step"
+/// Which ranks the waterfall is of; "" if there is only one.
+std::string traced_ranks_text(const RunFacts& f, const Waterfall& w) {
+  return f.ranks.empty() ? "" : w.ranks == 1 ? "rank 0" : fmt::format("mean of {} ranks", w.ranks);
+}
+
+/// "loss 2.310 (validation 2.400); 4.159 in the first step"
 std::string final_loss_text(const RunSummary& e) {
   if (!e.loss) {
-    return e.validation ? fmt::format("loss on data it has not seen {:.3f}", *e.validation)
+    return e.validation ? fmt::format("validation loss {:.3f}", *e.validation)
                         : "no steps, no loss";
   }
   std::string text = fmt::format("loss {:.3f}", *e.loss);
   if (e.validation) {
-    text += fmt::format(" (on data it has not seen {:.3f})", *e.validation);
+    text += fmt::format(" (validation {:.3f})", *e.validation);
   }
-  return text + fmt::format(", after {:.3f} in the first step", e.first_loss.value_or(*e.loss));
+  return text + fmt::format("; {:.3f} in the first step", e.first_loss.value_or(*e.loss));
 }
 
 /// "lowest validation loss 2.310, at step 400; kept in runs/a/best"
@@ -117,15 +123,15 @@ std::string losses_text(const RunFacts& f, const RunSummary& e, const Terminal& 
     text += "  the validation loss stopped falling; a larger --patience would continue\n";
   }
   if (f.vocabulary > 0) {
-    text += fmt::format("    {:.3f}  from guessing evenly among the {} tokens there are\n",
+    text += fmt::format("    {:.3f}  guessing uniformly among the {} tokens\n",
                         std::log(static_cast<double>(f.vocabulary)), f.vocabulary);
   }
   if (f.bounds) {
-    text += fmt::format("    {:.3f}  from {}\n    {:.3f}  is the floor: {}\n", f.bounds->uninformed,
+    text += fmt::format("    {:.3f}  {}\n    {:.3f}  the floor: {}\n", f.bounds->uninformed,
                         f.bounds->uninformed_is, f.bounds->floor, f.bounds->floor_is);
   }
   if (!e.sample.empty()) {
-    text += fmt::format("  it writes: {}\n", in_quotes(e.sample));
+    text += fmt::format("  sample: {}\n", in_quotes(e.sample));
   }
   return text;
 }
@@ -233,7 +239,7 @@ std::string run_size_text(const RunFacts& f) {
 
 std::vector<std::string> progress_parts(const RunFacts& facts, const StepReport& m, Seconds time) {
   std::vector<std::string> parts{
-      loss_text(facts, m.loss),
+      step_loss_text(facts, m.loss),
       fmt::format("left {}", clock_text(static_cast<double>(facts.steps - m.step) * time.count))};
   if (m.validation) {
     parts.insert(parts.begin() + 1, fmt::format("validation {:.3f}", *m.validation));
@@ -272,7 +278,7 @@ std::string run_facts_text(const RunFacts& f) {
   text += fmt::format("model    {}, {}\n", f.model,
                       counted(static_cast<double>(f.parameters), "parameters"));
   if (!f.weights.empty()) {
-    text += fmt::format("begins   with {}\n", f.weights);
+    text += fmt::format("weights  {}\n", f.weights);
   }
   text += fmt::format("data     {}{}\n", f.data, data_size_text(f));
   text += fmt::format("run      {}\n", run_size_text(f));
@@ -320,12 +326,14 @@ std::string run_end_text(const RunFacts& f, const RunSummary& e, const RunEndOpt
                       clock_text(e.time.count), counted(e.units_per_second, f.unit));
   if (steps > 0) {
     const double share = mfu(f, {e.time.count / static_cast<double>(steps)});
-    text +=
-        fmt::format(", {:.0f} % of what this machine's matrix products can do (MFU)", 100 * share);
+    text += fmt::format(", {:.0f} % of the matrix-product peak (MFU)", 100 * share);
   }
   text += "\n";
   if (steps > 0) {
     text += fmt::format("  {}\n", prediction_text(f, e));
+  }
+  if (e.waterfall) {
+    text += waterfall_text(*e.waterfall, traced_ranks_text(f, *e.waterfall));
   }
   if (e.overflows > 0) {
     text += fmt::format(

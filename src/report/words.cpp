@@ -4,15 +4,16 @@
 
 #include <fmt/format.h>
 
-namespace trireme::report {
+#include "base/indexed_vector.h"
 
-std::string plural(std::int64_t count, std::string_view thing) {
-  const std::string_view ending = count == 1 ? "" : thing.ends_with("ch") ? "es" : "s";
-  return fmt::format("{} {}{}", count, thing, ending);
-}
+namespace trireme::report {
 
 std::string percent(double share) {
   return fmt::format("{:.1f} %", 100 * share);
+}
+
+std::string bytes_text(double bytes) {
+  return to_text(Bytes{static_cast<std::int64_t>(bytes)});
 }
 
 std::string summary_line(std::string_view label, std::string_view text) {
@@ -22,7 +23,7 @@ std::string summary_line(std::string_view label, std::string_view text) {
 std::string_view legend_name(PipelineWork work) {
   static constexpr std::array<std::string_view, 5> kNames{
       "Forward", "Backward", "Backward of the input", "Backward of the weights", "Update"};
-  return kNames.at(static_cast<std::size_t>(work));
+  return kNames.at(position_of(work));
 }
 
 }  // namespace trireme::report

@@ -5,15 +5,26 @@
 #include <string>
 #include <string_view>
 
+#include "base/text.h"
 #include "trireme/pipeline.h"
+#include "trireme/units.h"
 
 namespace trireme::report {
 
-/// "1 rank", "3 ranks", "4 micro-batches".
-[[nodiscard]] std::string plural(std::int64_t count, std::string_view thing);
+using trireme::plural;
 
 /// "12.5 %" for 0.125.
 [[nodiscard]] std::string percent(double share);
+
+/// "1.5 MiB".
+[[nodiscard]] std::string bytes_text(double bytes);
+
+[[nodiscard]] constexpr double microseconds(Seconds time) {
+  return time.count * 1e6;
+}
+
+/// What stands for a number that is not known.
+inline constexpr const char* kUnknown = "unknown";
 
 /// One line of a summary: the label in its own column, then the text.
 [[nodiscard]] std::string summary_line(std::string_view label, std::string_view text);

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "trireme/error.h"
 #include "trireme/op.h"
 
@@ -17,7 +18,7 @@ std::vector<std::vector<int>> users_of(const TaskGraph& graph) {
   std::vector<std::vector<int>> users(graph.tasks.size());
   for (std::size_t t = 0; t < graph.tasks.size(); ++t) {
     for (const int need : graph.tasks[t].needs) {
-      users[static_cast<std::size_t>(need)].push_back(static_cast<int>(t));
+      users[position_of(need)].push_back(static_cast<int>(t));
     }
   }
   return users;
@@ -29,7 +30,7 @@ std::vector<double> paths_to_end(const TaskGraph& graph,
   std::vector<double> paths(graph.tasks.size(), 0);
   for (std::size_t t = graph.tasks.size(); t-- > 0;) {
     for (const int user : users[t]) {
-      paths[t] = std::max(paths[t], paths[static_cast<std::size_t>(user)]);
+      paths[t] = std::max(paths[t], paths[position_of(user)]);
     }
     paths[t] += graph.tasks[t].seconds.count;
   }
@@ -74,7 +75,7 @@ class Scheduler {
   using Event = std::pair<double, int>;  ///< end, task
 
   void add_if_ready(int task) {
-    const auto t = static_cast<std::size_t>(task);
+    const std::size_t t = position_of(task);
     if (missing_[t] == 0) {
       ready_.push({paths_[t], -task});  // among equals the first
     }
@@ -84,18 +85,18 @@ class Scheduler {
     while (!ready_.empty() && !free_.empty()) {
       const int task = -ready_.top().second;
       ready_.pop();
-      const Seconds end{now + graph_.tasks[static_cast<std::size_t>(task)].seconds.count};
-      schedule_.slots[static_cast<std::size_t>(task)] = {free_.back(), {now}, end};
+      const Seconds end{now + graph_.tasks[position_of(task)].seconds.count};
+      schedule_.slots[position_of(task)] = {free_.back(), {now}, end};
       free_.pop_back();
       running_.push({end.count, task});
     }
   }
 
   void finish(int task) {
-    free_.push_back(schedule_.slots[static_cast<std::size_t>(task)].device);
+    free_.push_back(schedule_.slots[position_of(task)].device);
     std::ranges::sort(free_, std::greater<>());
-    for (const int user : users_[static_cast<std::size_t>(task)]) {
-      --missing_[static_cast<std::size_t>(user)];
+    for (const int user : users_[position_of(task)]) {
+      --missing_[position_of(user)];
       add_if_ready(user);
     }
   }

@@ -2,13 +2,15 @@
 
 #include <algorithm>
 
+#include "base/indexed_vector.h"
+
 namespace trireme::simulate {
 
 int max_chunks(const PipelineTable& table) {
-  std::vector<int> counts(static_cast<std::size_t>(table.ranks));
+  IndexedVector<int, int> counts(table.ranks);
   for (const std::vector<int>& ranks : table.placement) {
     for (const int rank : ranks) {
-      ++counts[static_cast<std::size_t>(rank)];
+      ++counts[rank];
     }
   }
   return std::ranges::max(counts);
@@ -18,7 +20,7 @@ int chunk_of(const PipelineTable& table, const PipelineTask& task) {
   const int rank = table.rank_of(task.copy, task.stage);
   int chunk = 0;
   for (int copy = 0; copy <= task.copy; ++copy) {
-    const std::vector<int>& ranks = table.placement[static_cast<std::size_t>(copy)];
+    const std::vector<int>& ranks = table.placement[position_of(copy)];
     const auto end = copy == task.copy ? ranks.begin() + task.stage : ranks.end();
     chunk += static_cast<int>(std::count(ranks.begin(), end, rank));
   }

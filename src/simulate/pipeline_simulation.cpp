@@ -46,10 +46,10 @@ struct Unit {
   double stream = 0;  ///< when its reductions are done
 };
 
-class Simulator {
+class PipelineSimulator {
  public:
-  Simulator(const PipelineTable& table, std::span<const StageWork> stages, const Cluster& cluster,
-            const PipelineSimulationOptions& options)
+  PipelineSimulator(const PipelineTable& table, std::span<const StageWork> stages,
+                    const Cluster& cluster, const PipelineSimulationOptions& options)
       : table_(table),
         stages_(stages),
         options_(options),
@@ -89,7 +89,7 @@ class Simulator {
 
   void make_units() {
     const Mesh& mesh = options_.mesh;
-    units_.resize(static_cast<std::size_t>(table_.ranks) * static_cast<std::size_t>(replicas_));
+    units_.resize(static_cast<std::size_t>(table_.ranks * replicas_));
     for (int rank = 0; rank < mesh.devices(); ++rank) {
       const std::vector<int> at = mesh.coordinates(rank);
       int pipe = 0;
@@ -110,21 +110,16 @@ class Simulator {
   }
 
   [[nodiscard]] Unit& unit(int pipe, int data) {
-    return units_[static_cast<std::size_t>(data) * static_cast<std::size_t>(table_.ranks) +
-                  static_cast<std::size_t>(pipe)];
+    return units_[position_of(data * table_.ranks + pipe)];
   }
   [[nodiscard]] const std::vector<PipelineTask>& tasks_of(const Unit& one) const {
-    return table_.tasks[static_cast<std::size_t>(one.pipe)];
+    return table_.tasks[position_of(one.pipe)];
   }
-  [[nodiscard]] const StageWork& stage(int number) const {
-    return stages_[static_cast<std::size_t>(number)];
-  }
+  [[nodiscard]] const StageWork& stage(int number) const { return stages_[position_of(number)]; }
   [[nodiscard]] PipelineTiming::Span& span_at(PipelinePlace place, int data) {
-    return unit(place.rank, data).spans[static_cast<std::size_t>(place.position)];
+    return unit(place.rank, data).spans[position_of(place.position)];
   }
-  [[nodiscard]] RankReport& rank_report(int rank) {
-    return report_.ranks[static_cast<std::size_t>(rank)];
-  }
+  [[nodiscard]] RankReport& rank_report(int rank) { return report_.ranks[position_of(rank)]; }
 
   [[nodiscard]] bool is_ready(const Unit& one, const PipelineTask& task) {
     const bool reduces = task.work == PipelineWork::Update && replicas_ > 1;
@@ -133,7 +128,7 @@ class Simulator {
     bool ready = true;
     for (int data = first; data <= last && ready; ++data) {
       index_.for_each_input(task, [&](PipelinePlace input) {
-        ready = ready && static_cast<std::size_t>(input.position) < unit(input.rank, data).next;
+        ready = ready && position_of(input.position) < unit(input.rank, data).next;
       });
     }
     return ready;
@@ -387,7 +382,7 @@ void check(const PipelineTable& table, std::span<const StageWork> stages, const 
       throw Error(ErrorKind::Usage, problem);
     }
   };
-  require(stages.size() == static_cast<std::size_t>(table.stages),
+  require(std::ssize(stages) == table.stages,
           fmt::format("work of {} stages; the table has {}", stages.size(), table.stages));
   require(options.mesh.size("pipe") == table.ranks,
           fmt::format("the mesh {} has {} ranks along pipe; the table has {}",
@@ -408,7 +403,7 @@ SimulationReport simulate_pipeline(const PipelineTable& table, std::span<const S
                                    const Cluster& cluster,
                                    const PipelineSimulationOptions& options) {
   check(table, stages, cluster, options);
-  return Simulator(table, stages, cluster, options).run();
+  return PipelineSimulator(table, stages, cluster, options).run();
 }
 
 }  // namespace trireme::simulate

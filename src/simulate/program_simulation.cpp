@@ -117,17 +117,17 @@ class Recorder {
   IndexedVector<int, Tracks> tracks_;
 };
 
-class Simulator {
+class ProgramSimulator {
  public:
-  Simulator(std::span<const Program> programs, std::span<const RankGroups> groups,
-            const Cluster& cluster, const ProgramSimulationOptions& options)
+  ProgramSimulator(std::span<const Program> programs, std::span<const RankGroups> groups,
+                   const Cluster& cluster, const ProgramSimulationOptions& options)
       : programs_(programs),
         groups_(groups),
         cluster_(cluster),
         options_(options),
         times_(cluster, options.among),
         ranks_(programs.size()),
-        node_ports_(static_cast<std::size_t>(cluster.nodes)) {
+        node_ports_(cluster.nodes) {
     report_.ranks.resize(programs.size());
     report_.trace.kind = TraceKind::Predicted;
     if (options.trace) {
@@ -194,15 +194,11 @@ class Simulator {
   };
 
   [[nodiscard]] int count() const { return static_cast<int>(programs_.size()); }
-  [[nodiscard]] const Program& program(int rank) const {
-    return programs_[static_cast<std::size_t>(rank)];
-  }
+  [[nodiscard]] const Program& program(int rank) const { return programs_[position_of(rank)]; }
   [[nodiscard]] const Instruction& instruction(Spot spot) const {
     return program(spot.rank).instructions[spot.at];
   }
-  [[nodiscard]] RankReport& rank_report(int rank) {
-    return report_.ranks[static_cast<std::size_t>(rank)];
-  }
+  [[nodiscard]] RankReport& rank_report(int rank) { return report_.ranks[position_of(rank)]; }
   [[nodiscard]] Exchange& exchange(Spot spot) { return ranks_[spot.rank].exchanges[spot.at]; }
 
   void prepare(int rank) {
@@ -212,8 +208,7 @@ class Simulator {
     state.waits.resize(all.size() + 1);
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (all[i].op->communicates) {
-        const std::size_t by =
-            options_.overlap ? static_cast<std::size_t>(all[i].done_before) : i + 1;
+        const std::size_t by = options_.overlap ? position_of(all[i].done_before) : i + 1;
         state.waits.at(by).push_back(i);
         rank_report(rank).bytes_sent += bytes_sent(signature_of(program(rank), all[i]));
       }
@@ -314,8 +309,8 @@ class Simulator {
   void issue_call(Spot spot) {
     const Signature s = signature_of(program(spot.rank), instruction(spot));
     const std::string& name = s.text("group");
-    const auto group = groups_[static_cast<std::size_t>(spot.rank)].find(name);
-    if (group == groups_[static_cast<std::size_t>(spot.rank)].end()) {
+    const auto group = groups_[position_of(spot.rank)].find(name);
+    if (group == groups_[position_of(spot.rank)].end()) {
       throw Error(ErrorKind::Usage, fmt::format("rank {} is in no group {}", spot.rank, name));
     }
     const std::vector<int>& members = group->second;
@@ -560,14 +555,14 @@ SimulationReport simulate_programs(std::span<const Program> programs,
     throw Error(ErrorKind::Usage, fmt::format("{} programs, but the groups of {} ranks",
                                               programs.size(), groups.size()));
   }
-  if (!options.host && programs.size() > static_cast<std::size_t>(cluster.devices())) {
+  if (!options.host && std::ssize(programs) > cluster.devices()) {
     throw Error(ErrorKind::Usage, fmt::format("{} ranks, but the cluster {} has {} devices",
                                               programs.size(), cluster.name, cluster.devices()));
   }
   if (!options.compute) {
     throw Error(ErrorKind::Usage, "the simulation needs the time of instructions");
   }
-  return Simulator(programs, groups, cluster, options).run();
+  return ProgramSimulator(programs, groups, cluster, options).run();
 }
 
 }  // namespace trireme::simulate

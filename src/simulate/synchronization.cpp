@@ -119,9 +119,8 @@ class GossipPolicy : public Policy {
   }
   void computed(int worker, std::int64_t iteration, double now,
                 std::vector<Completion>& out) override {
-    const int distance = distances_.empty()
-                             ? 0
-                             : distances_[static_cast<std::size_t>(iteration) % distances_.size()];
+    const int distance =
+        distances_.empty() ? 0 : distances_[position_of(iteration) % distances_.size()];
     const int from = (worker + workers_ - distance) % workers_;
     const int to = (worker + distance) % workers_;
     if (waiting_.erase({iteration, to}) > 0) {
@@ -169,18 +168,18 @@ std::unique_ptr<Policy> make_policy(Strategy strategy, const StrategyOptions& o)
 /// The completed iterations of all workers, and their minimum.
 class Clocks {
  public:
-  explicit Clocks(int workers) : completed_(static_cast<std::size_t>(workers)), at_(1, workers) {}
+  explicit Clocks(int workers) : completed_(workers), at_(1, workers) {}
 
   [[nodiscard]] std::int64_t of(int worker) const { return completed_[worker]; }
   [[nodiscard]] std::int64_t least() const { return least_; }
   void complete(int worker) {
-    const auto clock = static_cast<std::size_t>(completed_[worker]++);
+    const std::size_t clock = position_of(completed_[worker]++);
     if (clock + 1 == at_.size()) {
       at_.push_back(0);
     }
     --at_[clock];
     ++at_[clock + 1];
-    while (at_[static_cast<std::size_t>(least_)] == 0) {
+    while (at_[position_of(least_)] == 0) {
       ++least_;
     }
   }
@@ -191,13 +190,13 @@ class Clocks {
   std::int64_t least_ = 0;
 };
 
-class Simulator {
+class StrategySimulator {
  public:
-  Simulator(Strategy strategy, const StrategyOptions& options)
+  StrategySimulator(Strategy strategy, const StrategyOptions& options)
       : options_(options),
         policy_(make_policy(strategy, options)),
         clocks_(options.workers),
-        current_(static_cast<std::size_t>(options.workers)) {
+        current_(options.workers) {
     result_.strategy = strategy;
     result_.workers.resize(static_cast<std::size_t>(options.workers));
   }
@@ -268,10 +267,10 @@ class Simulator {
     IterationTimes& times = current_[worker];
     times = {.worker = worker, .iteration = iteration, .start = now, .staleness = behind};
     times.computed = now + compute_time(worker, iteration);
-    if (static_cast<std::size_t>(behind) >= result_.staleness.size()) {
-      result_.staleness.resize(static_cast<std::size_t>(behind) + 1);
+    if (behind >= std::ssize(result_.staleness)) {
+      result_.staleness.resize(position_of(behind) + 1);
     }
-    ++result_.staleness[static_cast<std::size_t>(behind)];
+    ++result_.staleness[position_of(behind)];
     push(times.computed, worker, EventKind::Computed);
   }
 
@@ -286,7 +285,7 @@ class Simulator {
   void complete(const Event& event) {
     IterationTimes& times = current_[event.worker];
     times.completed = event.time;
-    WorkerTimes& worker = result_.workers[static_cast<std::size_t>(event.worker)];
+    WorkerTimes& worker = result_.workers[position_of(event.worker)];
     ++worker.iterations;
     worker.computing.count += times.computed - times.start;
     worker.communicating.count += communication();
@@ -319,7 +318,7 @@ class Simulator {
     result_.time = {end};
     double computing = 0;
     for (int worker = 0; worker < options_.workers; ++worker) {
-      WorkerTimes& times = result_.workers[static_cast<std::size_t>(worker)];
+      WorkerTimes& times = result_.workers[position_of(worker)];
       const IterationTimes& last = current_[worker];
       times.computing.count += std::max(0.0, std::min(last.computed, end) - last.start);
       times.waiting.count = std::max(0.0, end - times.computing.count - times.communicating.count);
@@ -351,7 +350,7 @@ class Simulator {
 std::string_view to_text(Strategy strategy) {
   static constexpr std::array<std::string_view, 7> kNames{"bsp",        "ssp",     "essp",  "async",
                                                           "all-reduce", "grouped", "gossip"};
-  return kNames.at(static_cast<std::size_t>(strategy));
+  return kNames.at(position_of(strategy));
 }
 
 std::span<const Strategy> all_strategies() {
@@ -362,7 +361,7 @@ std::span<const Strategy> all_strategies() {
 }
 
 bool may_start(std::span<const std::int64_t> completed, int worker, int staleness) {
-  return completed[static_cast<std::size_t>(worker)] - std::ranges::min(completed) <= staleness;
+  return completed[position_of(worker)] - std::ranges::min(completed) <= staleness;
 }
 
 int group_of(int worker, std::int64_t iteration, int workers, int group_size) {
@@ -439,7 +438,7 @@ std::int64_t StrategyResult::staleness_quantile(double share) const {
 
 StrategyResult simulate_strategy(Strategy strategy, const StrategyOptions& options) {
   require_valid(options);
-  return Simulator(strategy, options).run();
+  return StrategySimulator(strategy, options).run();
 }
 
 std::vector<StrategyResult> compare_strategies(const StrategyOptions& options) {

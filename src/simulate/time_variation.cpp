@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "base/text.h"
 #include "trireme/error.h"
 
@@ -60,7 +61,7 @@ std::optional<double> parse_number(std::string_view text) {
 }  // namespace
 
 std::string_view to_text(Jitter jitter) {
-  return kJitters.at(static_cast<std::size_t>(jitter)).second;
+  return kJitters.at(position_of(jitter)).second;
 }
 
 Jitter parse_jitter(std::string_view text) {

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "base/indexed_vector.h"
 #include "base/text.h"
 
 namespace trireme {
@@ -50,7 +51,7 @@ void append_decimal(std::string& out, const Decimal& decimal) {
     out += decimal.digits;
     out.append(static_cast<std::size_t>(decimal.point - length), '0');
   } else {
-    const auto point = static_cast<std::size_t>(decimal.point);
+    const std::size_t point = position_of(decimal.point);
     out.append(decimal.digits, 0, point).append(1, '.').append(decimal.digits, point);
   }
 }

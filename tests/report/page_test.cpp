@@ -97,6 +97,8 @@ TEST(RunPage, TakesTheStepApart) {
   EXPECT_EQ(share("collectives"), 0);
   EXPECT_EQ(share("outside"), 0.125);
   EXPECT_EQ(share("others"), 0.5);
+  EXPECT_EQ(share("repeated"), 0);
+  EXPECT_EQ(share("attention"), 0);
   EXPECT_EQ(share("slower"), 0.25 - 0.375);
   EXPECT_EQ(share("hfu"), 0.375);
   EXPECT_EQ(share("recomputed"), 0.125);
@@ -140,8 +142,8 @@ TEST(RunPage, PartsOfAStepAddUpToAllOfIt) {
   run.trace = trace_of_step(3);
   const XmlNode root = panels_of(run_page(std::span(&run, 1)));
   double sum = number_on(root, "waterfall", "mfu");
-  for (const char* part :
-       {"messages", "collectives", "outside", "others", "slower", "recomputed"}) {
+  for (const char* part : {"messages", "collectives", "outside", "others", "repeated", "slower",
+                           "attention", "recomputed"}) {
     sum += number_on(root, "waterfall", part);
   }
   EXPECT_DOUBLE_EQ(sum, 1);

@@ -6,6 +6,8 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include "report/waterfall_text.h"
+
 namespace trireme::report {
 namespace {
 
@@ -67,6 +69,52 @@ TEST(TrainText, ShowsNotesAndQuotesPaths) {
   end.step = 3;
   EXPECT_NE(run_end_text(facts, end, {}).find(R"(train --resume 'my run'\''s' --steps 6)"),
             std::string::npos);
+}
+
+TEST(WaterfallText, ShowsThePartsFromThePeakDownToMfu) {
+  Waterfall w;
+  w.step = 3;
+  w.collectives = 0.25;
+  w.memory_bound = 0.25;
+  w.products = 0.125;
+  w.recomputed_kernels = 0.0625;
+  w.recomputed_products = 0.0625;
+  w.mfu = 0.25;
+  EXPECT_EQ(waterfall_text(w, "mean of 2 ranks"),
+            "  where the peak went in step 3, mean of 2 ranks:\n"
+            "     25.0 %  exposed communication: collectives                       ▒▒▒▒▒▒▒\n"
+            "     25.0 %  memory-bound kernels                              ▒▒▒▒▒▒▒\n"
+            "     12.5 %  matrix products below peak                     ▒▒▒\n"
+            "     12.5 %  recomputation                              ▒▒▒▒\n"
+            "     25.0 %  MFU                                 ███████\n");
+}
+
+TEST(WaterfallText, FitsEightLinesOfATerminal) {
+  Waterfall w{.step = 3, .ranks = 1, .messages = 0.125, .collectives = 0.25};
+  w.gaps = w.memory_bound = w.attention = w.recomputed_kernels = w.mfu = 0.1875;
+  w.products = -0.3125;
+  const std::string text = waterfall_text(w, "rank 0");
+  EXPECT_EQ(std::ranges::count(text, '\n'), 8) << text;
+  EXPECT_NE(text.find("    -31.2 %  matrix products above measured peak "), std::string::npos)
+      << text;
+  std::size_t start = 0;
+  for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', start)) {
+    EXPECT_LT(display_width(text.substr(start, end - start)), 80) << text;
+    start = end + 1;
+  }
+}
+
+TEST(TrainText, EndsWithTheWaterfallAndSaysWhoseItIs) {
+  RunFacts facts = facts_of(10);
+  RunSummary end;
+  end.step = 3;
+  EXPECT_EQ(run_end_text(facts, end, {}).find("where the peak went"), std::string::npos);
+  end.waterfall = Waterfall{.step = 3, .ranks = 1, .mfu = 1};
+  EXPECT_NE(run_end_text(facts, end, {}).find("went in step 3:\n"), std::string::npos);
+  facts.ranks = "2 ranks: data=2";
+  EXPECT_NE(run_end_text(facts, end, {}).find("went in step 3, rank 0:\n"), std::string::npos);
+  end.waterfall->ranks = 2;
+  EXPECT_NE(run_end_text(facts, end, {}).find("step 3, mean of 2 ranks:\n"), std::string::npos);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 namespace trireme::simulate {
 namespace {
 
-Cluster flat_cluster(int devices, double alpha = 1e-6, double beta = 1e-9) {
+Cluster pipeline_cluster(int devices, double alpha = 1e-6, double beta = 1e-9) {
   return {.name = "flat",
           .nodes = devices,
           .devices_per_node = 1,
@@ -19,7 +19,7 @@ Cluster flat_cluster(int devices, double alpha = 1e-6, double beta = 1e-9) {
           .gamma = {0}};
 }
 
-double ring(int ranks, double bytes) {
+double gradient_reduction(int ranks, double bytes) {
   return formula(Operation::Allreduce, Algorithm::Ring, {.ranks = ranks})
       .at(bytes, CostModel::uniform({1e-6}, {1e-9}, {0}))
       .count;
@@ -51,7 +51,7 @@ TEST(PipelineSimulation, IsTheTimingOfTheTable) {
       // Between copies, gradients are reduced; time_pipeline() counts a message.
       work.message = {table.copies > 1 ? 0 : 20000};
       const Cluster cluster =
-          table.copies > 1 ? flat_cluster(table.ranks, 0, 0) : flat_cluster(table.ranks);
+          table.copies > 1 ? pipeline_cluster(table.ranks, 0, 0) : pipeline_cluster(table.ranks);
       const SimulationReport report = simulate_pipeline(table, equal_stages(table.stages, work),
                                                         cluster, {.mesh = pipe_only(table.ranks)});
       const PipelineTiming timing =
@@ -72,9 +72,9 @@ TEST(PipelineSimulation, ReducesGradientsAlongData) {
   work.gradients = {{.bytes = {1 << 20}, .axis = "data"}};
   for (const int data : {1, 2, 8, 12}) {
     const SimulationReport report =
-        simulate_pipeline(table, equal_stages(1, work), flat_cluster(data),
+        simulate_pipeline(table, equal_stages(1, work), pipeline_cluster(data),
                           {.mesh = Mesh({{"data", data}}), .among = {Algorithm::Ring}});
-    const double reduce = data == 1 ? 0 : ring(data, 1 << 20);
+    const double reduce = data == 1 ? 0 : gradient_reduction(data, 1 << 20);
     EXPECT_NEAR(report.step.count, 9e-3 + reduce + 0.1e-3, 1e-12);
     EXPECT_NEAR(report.ranks[0].exposed.count, reduce, 1e-12);
     EXPECT_NEAR(report.ranks[0].bytes_sent, 2.0 * (1 << 20) * (data - 1) / data, 1e-6);
@@ -88,10 +88,10 @@ TEST(PipelineSimulation, BucketsOverlapWithTheLastBackward) {
   work.gradients = {{.bytes = {400'000}, .axis = "data"}};
   work.gradient_buckets = 4;
   const SimulationReport report =
-      simulate_pipeline(table, equal_stages(1, work), flat_cluster(4),
+      simulate_pipeline(table, equal_stages(1, work), pipeline_cluster(4),
                         {.mesh = Mesh({{"data", 4}}), .among = {Algorithm::Ring}});
-  ASSERT_LT(ring(4, 100'000), 2e-3 / 4);
-  EXPECT_NEAR(report.step.count, 3e-3 + ring(4, 100'000) + 0.1e-3, 1e-12);
+  ASSERT_LT(gradient_reduction(4, 100'000), 2e-3 / 4);
+  EXPECT_NEAR(report.step.count, 3e-3 + gradient_reduction(4, 100'000) + 0.1e-3, 1e-12);
 }
 
 TEST(PipelineSimulation, CountsCollectivesInsideTasks) {
@@ -100,9 +100,9 @@ TEST(PipelineSimulation, CountsCollectivesInsideTasks) {
   work.in_forward = {{.bytes = {1 << 16}, .count = 2}};
   work.in_backward_input = {{.bytes = {1 << 16}, .count = 2}};
   const SimulationReport report =
-      simulate_pipeline(table, equal_stages(2, work), flat_cluster(8),
+      simulate_pipeline(table, equal_stages(2, work), pipeline_cluster(8),
                         {.mesh = Mesh({{"pipe", 2}, {"tensor", 4}}), .among = {Algorithm::Ring}});
-  const double each = 2 * ring(4, 1 << 16);
+  const double each = 2 * gradient_reduction(4, 1 << 16);
   const PipelineTiming timing =
       time_pipeline(table, PipelineDurations{.forward = 1e-3 + each,
                                              .backward_input = 1.25e-3 + each,
@@ -121,8 +121,8 @@ TEST(PipelineSimulation, OneSlowRankSlowsItsTensorGroupAndAllReplicas) {
                                           .variation = {.slow_workers = 1},
                                           .among = {Algorithm::Ring}};
   const SimulationReport report =
-      simulate_pipeline(table, equal_stages(1, work), flat_cluster(8), options);
-  EXPECT_NEAR(report.step.count, 12e-3 + ring(4, 1000) + 0.2e-3, 1e-12);
+      simulate_pipeline(table, equal_stages(1, work), pipeline_cluster(8), options);
+  EXPECT_NEAR(report.step.count, 12e-3 + gradient_reduction(4, 1000) + 0.2e-3, 1e-12);
   EXPECT_NEAR(report.ranks[7].compute.count, 12.2e-3, 1e-12);
   EXPECT_NEAR(report.ranks[6].compute.count, 6.1e-3, 1e-12);
 }
@@ -135,7 +135,7 @@ TEST(PipelineSimulation, TimesOfARankAddUpAndTheTraceIsSound) {
     work.in_forward = {{.bytes = {1 << 16}}};
     work.message = {1 << 16};
     const SimulationReport report =
-        simulate_pipeline(table, equal_stages(table.stages, work), flat_cluster(16),
+        simulate_pipeline(table, equal_stages(table.stages, work), pipeline_cluster(16),
                           {.mesh = Mesh({{"pipe", 4}, {"data", 2}, {"tensor", 2}}),
                            .variation = {.jitter = Jitter::Uniform},
                            .trace = true});
@@ -165,7 +165,7 @@ TEST(PipelineSimulation, AThousandRanksTakeAMoment) {
   EXPECT_GT(report.step.count, 64 * 3e-3);
   const PipelineTable deep = make_pipeline("1f1b", {.ranks = 1000, .microbatches = 1000});
   const SimulationReport deep_report = simulate_pipeline(
-      deep, equal_stages(1000, kWork), flat_cluster(1000), {.mesh = pipe_only(1000)});
+      deep, equal_stages(1000, kWork), pipeline_cluster(1000), {.mesh = pipe_only(1000)});
   EXPECT_NEAR(deep_report.step.count, (1000 + 999) * 3e-3 + 2 * 999 * 1e-6 + 0.1e-3, 0.01);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   EXPECT_LT(took.count(), 10);
@@ -174,7 +174,7 @@ TEST(PipelineSimulation, AThousandRanksTakeAMoment) {
 TEST(PipelineSimulation, RefusesWhatDoesNotFit) {
   const PipelineTable table = make_pipeline("1f1b", {.ranks = 2, .microbatches = 2});
   const auto run = [&](const Mesh& mesh, int stages, int devices) {
-    (void)simulate_pipeline(table, equal_stages(stages, kWork), flat_cluster(devices),
+    (void)simulate_pipeline(table, equal_stages(stages, kWork), pipeline_cluster(devices),
                             {.mesh = mesh});
   };
   expect_error(ErrorKind::Usage, "work of 3 stages; the table has 2",

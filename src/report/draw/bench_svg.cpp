@@ -38,26 +38,26 @@ struct PanelGeometry {
 };
 
 constexpr PanelGeometry kPanel;
-constexpr std::string_view kDashes = "5 4";
+constexpr std::string_view kPredictionDashes = "5 4";
 
 /// One method of one operation.
-struct Curve {
+struct MethodCurve {
   std::string name;
   std::vector<PlotSample> measured;
   std::vector<PlotSample> predicted;
 };
 
-std::vector<Curve> curves_of(const BenchReport& report, Operation operation) {
-  std::vector<Curve> curves;
+std::vector<MethodCurve> curves_of(const BenchReport& report, Operation operation) {
+  std::vector<MethodCurve> curves;
   for (const BenchRow& row : report.rows) {
     const double seconds = row.result.times.median.count;
     if (row.what.operation != operation || row.what.bytes.count == 0 || seconds <= 0) {
       continue;
     }
     const std::string_view method = to_text(row.what.method);
-    auto found = std::ranges::find(curves, method, &Curve::name);
+    auto found = std::ranges::find(curves, method, &MethodCurve::name);
     if (found == curves.end()) {
-      found = curves.insert(found, Curve{std::string(method), {}, {}});
+      found = curves.insert(found, MethodCurve{std::string(method), {}, {}});
     }
     const auto bytes = static_cast<double>(row.what.bytes.count);
     found->measured.push_back({bytes, seconds});
@@ -71,7 +71,7 @@ std::vector<Curve> curves_of(const BenchReport& report, Operation operation) {
 /// The plot of one operation.
 class Panel {
  public:
-  Panel(Operation operation, std::vector<Curve> curves, double top)
+  Panel(Operation operation, std::vector<MethodCurve> curves, double top)
       : operation_(operation),
         curves_(std::move(curves)),
         plot_({kPanel.margin + kPanel.axis_width, top + kPanel.heading, kPanel.plot_width,
@@ -90,7 +90,7 @@ class Panel {
  private:
   [[nodiscard]] LogScale::Range find_range(double PlotSample::*value, double room) const {
     std::vector<double> values;
-    for (const Curve& curve : curves_) {
+    for (const MethodCurve& curve : curves_) {
       std::ranges::transform(curve.measured, std::back_inserter(values), value);
       std::ranges::transform(curve.predicted, std::back_inserter(values), value);
     }
@@ -102,10 +102,10 @@ class Panel {
     Element lines = svg::group("curves");
     for (std::size_t i = 0; i < curves_.size(); ++i) {
       const std::string color = palette.ink(i);
-      const Curve& curve = curves_[i];
+      const MethodCurve& curve = curves_[i];
       if (!curve.predicted.empty()) {
         Element line = svg::outline(plot_.trace(curve.predicted),
-                                    {.color = color, .width = 1.3, .dashes = kDashes});
+                                    {.color = color, .width = 1.3, .dashes = kPredictionDashes});
         lines.add(line.set("class", "predicted"));
       }
       Element line = svg::outline(plot_.trace(curve.measured), {.color = color, .width = 2});
@@ -146,7 +146,7 @@ class Panel {
   }
 
   Operation operation_;
-  std::vector<Curve> curves_;
+  std::vector<MethodCurve> curves_;
   LogPlot plot_;
 };
 
@@ -165,7 +165,7 @@ std::string bench_svg(const BenchReport& report) {
                         {.size = 14, .color = kQuiet}));
   double top = kPanel.margin + kPanel.title_height;
   for (const Operation operation : all_operations()) {
-    std::vector<Curve> curves = curves_of(report, operation);
+    std::vector<MethodCurve> curves = curves_of(report, operation);
     if (!curves.empty()) {
       canvas.add(Panel(operation, std::move(curves), top).draw());
       top += Panel::height();

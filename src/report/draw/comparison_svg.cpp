@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "report/draw/drawing.h"
 #include "report/draw/log_axes.h"
 #include "report/draw/log_plot.h"
@@ -55,10 +56,10 @@ struct PlotGeometry {
 constexpr PlotGeometry kPlot;
 constexpr std::string_view kFaded = "#b4bac4";
 constexpr std::string_view kBound = "#8a919c";
-constexpr std::string_view kDashes = "6 5";
+constexpr std::string_view kBoundDashes = "6 5";
 
 /// One algorithm.
-struct Curve {
+struct AlgorithmCurve {
   Algorithm algorithm = Algorithm::Mst;
   std::vector<PlotSample> samples;  ///< by increasing size
   bool wins = false;                ///< fastest somewhere
@@ -66,7 +67,7 @@ struct Curve {
 };
 
 /// Interpolates linearly between the two neighboring samples, as the plot shows it.
-double seconds_at(const Curve& curve, double bytes) {
+double seconds_at(const AlgorithmCurve& curve, double bytes) {
   const auto next = std::ranges::lower_bound(curve.samples, bytes, {}, &PlotSample::bytes);
   if (next == curve.samples.begin()) {
     return next->seconds;
@@ -100,17 +101,18 @@ bool is_fastest_somewhere(const AlgorithmComparison& comparison, Algorithm algor
          });
 }
 
-std::vector<Curve> make_curves(const AlgorithmComparison& comparison) {
-  std::vector<Curve> curves;
+std::vector<AlgorithmCurve> make_curves(const AlgorithmComparison& comparison) {
+  std::vector<AlgorithmCurve> curves;
   for (const Algorithm algorithm : all_algorithms()) {
     if (std::vector<PlotSample> samples = samples_of(comparison, algorithm); !samples.empty()) {
       curves.push_back(
           {algorithm, std::move(samples), is_fastest_somewhere(comparison, algorithm), {}});
     }
   }
-  const Palette palette(static_cast<std::size_t>(std::ranges::count(curves, true, &Curve::wins)));
+  const Palette palette(
+      static_cast<std::size_t>(std::ranges::count(curves, true, &AlgorithmCurve::wins)));
   std::size_t winner = 0;
-  for (Curve& curve : curves) {
+  for (AlgorithmCurve& curve : curves) {
     curve.color = curve.wins ? palette.ink(winner++) : std::string(kFaded);
   }
   return curves;
@@ -128,7 +130,7 @@ std::vector<PlotSample> bound_samples(const AlgorithmComparison& comparison) {
   return samples;
 }
 
-std::string costs_text(const CostModel& costs) {
+std::string costs_label(const CostModel& costs) {
   std::string text;
   for (const LinkLevel& level : costs.levels) {
     if (!costs.is_uniform()) {
@@ -170,7 +172,7 @@ class ComparisonArtist {
   /// Of all lines, with some margin.
   [[nodiscard]] Range find_range(double PlotSample::*value, double room) const {
     std::vector<double> values;
-    for (const Curve& curve : curves_) {
+    for (const AlgorithmCurve& curve : curves_) {
       std::ranges::transform(curve.samples, std::back_inserter(values), value);
     }
     std::ranges::transform(bound_, std::back_inserter(values), value);
@@ -213,8 +215,8 @@ class ComparisonArtist {
       const auto free =
           std::ranges::find_if(taken_from, [&](double left) { return right <= left; });
       levels[k] = static_cast<int>(free - taken_from.begin());
-      taken_from.resize(std::max(taken_from.size(), static_cast<std::size_t>(levels[k]) + 1));
-      taken_from[static_cast<std::size_t>(levels[k])] = crossover_x(crossover);
+      taken_from.resize(std::max(taken_from.size(), position_of(levels[k]) + 1));
+      taken_from[position_of(levels[k])] = crossover_x(crossover);
     }
     return levels;
   }
@@ -227,7 +229,7 @@ class ComparisonArtist {
 
   [[nodiscard]] double width() const {
     double names = svg::text_width("lower bound", kPlot.label_size);
-    for (const Curve& curve : curves_) {
+    for (const AlgorithmCurve& curve : curves_) {
       names = std::max(names, svg::text_width(to_text(curve.algorithm), kPlot.label_size));
     }
     double right = plot_.right() + kPlot.label_gap + names;
@@ -257,7 +259,7 @@ class ComparisonArtist {
     head.add(svg::words({g.margin, base}, title(), {.size = g.title_size, .weight = "bold"}));
     return head.add(svg::words(
         {g.margin, base + 1.7 * g.subtitle_size},
-        costs_text(comparison_.costs) + " · band: fastest · gray: never fastest", quiet));
+        costs_label(comparison_.costs) + " · band: fastest · gray: never fastest", quiet));
   }
 
   [[nodiscard]] Element draw_axes() const {
@@ -267,15 +269,15 @@ class ComparisonArtist {
     return axes;
   }
 
-  [[nodiscard]] const Curve* find_curve(Algorithm algorithm) const {
-    const auto found = std::ranges::find(curves_, algorithm, &Curve::algorithm);
+  [[nodiscard]] const AlgorithmCurve* find_curve(Algorithm algorithm) const {
+    const auto found = std::ranges::find(curves_, algorithm, &AlgorithmCurve::algorithm);
     return found == curves_.end() ? nullptr : &*found;
   }
 
   /// A band along the lower edge of all lines, in pieces from crossover to crossover.
   [[nodiscard]] Element draw_fastest() const {
     Element band = svg::group("fastest");
-    const Curve* winner = first_winner();
+    const AlgorithmCurve* winner = first_winner();
     double from = bytes_.first;
     for (const Crossover& crossover : comparison_.crossovers) {
       const auto to = static_cast<double>(crossover.bytes.count);
@@ -287,7 +289,7 @@ class ComparisonArtist {
     return band;
   }
 
-  [[nodiscard]] const Curve* first_winner() const {
+  [[nodiscard]] const AlgorithmCurve* first_winner() const {
     for (const ComparisonRow& row : comparison_.rows) {
       if (row.bytes.count > 0 && !row.ranking.empty()) {
         return find_curve(row.ranking.front().algorithm);
@@ -296,7 +298,7 @@ class ComparisonArtist {
     return nullptr;
   }
 
-  void add_piece(const Curve* curve, Range range, Element& band) const {
+  void add_piece(const AlgorithmCurve* curve, Range range, Element& band) const {
     if (curve == nullptr) {
       return;
     }
@@ -315,11 +317,11 @@ class ComparisonArtist {
 
   [[nodiscard]] Element draw_curves() const {
     Element lines = svg::group("curves");
-    Element bound = svg::outline(trace(bound_),
-                                 {.color = kBound, .width = kPlot.faded_width, .dashes = kDashes});
+    Element bound = svg::outline(
+        trace(bound_), {.color = kBound, .width = kPlot.faded_width, .dashes = kBoundDashes});
     lines.add(bound.set("class", "bound"));
     for (const bool wins : {false, true}) {
-      for (const Curve& curve : curves_) {
+      for (const AlgorithmCurve& curve : curves_) {
         if (curve.wins == wins) {
           Element line = svg::outline(
               trace(curve.samples),
@@ -344,7 +346,7 @@ class ComparisonArtist {
     if (!bound_.empty()) {
       names.push_back({"lower bound", plot_.place(bound_.back()).y, kBound, "normal"});
     }
-    for (const Curve& curve : curves_) {
+    for (const AlgorithmCurve& curve : curves_) {
       names.push_back({to_text(curve.algorithm), plot_.place(curve.samples.back()).y,
                        curve.wins ? curve.color : kQuiet, curve.wins ? "bold" : "normal"});
     }
@@ -394,7 +396,7 @@ class ComparisonArtist {
                            {.size = kPlot.label_size, .weight = "bold"}));
       drawn.add(
           svg::words({x + 6, base + 15}, crossover_text(crossover), {.size = kPlot.label_size}));
-      if (const Curve* after = find_curve(crossover.after)) {
+      if (const AlgorithmCurve* after = find_curve(crossover.after)) {
         const auto bytes = static_cast<double>(crossover.bytes.count);
         const Point at = plot_.place({bytes, seconds_at(*after, bytes)});
         Element dot = svg::circle(at, kPlot.dot_radius, "#ffffff");
@@ -406,7 +408,7 @@ class ComparisonArtist {
   }
 
   const AlgorithmComparison& comparison_;
-  std::vector<Curve> curves_;
+  std::vector<AlgorithmCurve> curves_;
   std::vector<PlotSample> bound_;
   Range bytes_;
   Range seconds_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "base/indexed_vector.h"
+
 namespace trireme::report {
 namespace {
 
@@ -40,7 +42,7 @@ BlockColors::BlockColors(const Schedule& schedule)
       palette_(static_cast<std::size_t>(schedule.blocks / blocks_per_hue_)) {}
 
 std::size_t BlockColors::hue(Block block) const {
-  return static_cast<std::size_t>(block / blocks_per_hue_);
+  return position_of(block / blocks_per_hue_);
 }
 
 std::string BlockColors::fill(Block block, double strength) const {

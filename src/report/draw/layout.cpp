@@ -14,11 +14,11 @@ constexpr int kManyLines = 3;
 }  // namespace
 
 Activity::Activity(const Schedule& schedule, const Step& step)
-    : sends(static_cast<std::size_t>(schedule.ranks)), busy(sends) {
+    : sends(schedule.ranks), busy(sends) {
   for_each_message(step, [&](const Message& m) {
-    sends[static_cast<std::size_t>(m.from)] = true;
-    busy[static_cast<std::size_t>(m.from)] = true;
-    busy[static_cast<std::size_t>(m.to)] = true;
+    sends[m.from] = true;
+    busy[m.from] = true;
+    busy[m.to] = true;
     furthest = std::max(furthest, std::abs(m.from - m.to));
   });
 }

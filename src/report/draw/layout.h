@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/indexed_vector.h"
 #include "report/draw/palette.h"
 #include "report/draw/states.h"
 #include "report/draw/svg.h"
@@ -69,9 +70,9 @@ inline constexpr std::string_view kMixed = "#4b5563";  ///< messages with blocks
 
 /// Who takes part in a step.
 struct Activity {
-  std::vector<bool> sends;  ///< by rank
-  std::vector<bool> busy;   ///< by rank: sends or receives
-  Rank furthest = 0;        ///< the largest distance between a sender and its receiver
+  IndexedVector<Rank, bool> sends;
+  IndexedVector<Rank, bool> busy;  ///< sends or receives
+  Rank furthest = 0;               ///< the largest distance between a sender and its receiver
 
   Activity(const Schedule& schedule, const Step& step);
   [[nodiscard]] std::ptrdiff_t senders() const;

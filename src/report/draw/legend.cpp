@@ -76,7 +76,7 @@ Appearances find_appearances(const LegendContent& content) {
   Appearances seen;
   for (const Snapshot& snapshot : content.snapshots) {
     for (Rank rank = 0; rank < content.schedule.ranks; ++rank) {
-      for (const Slot& slot : content.grid.ranks[static_cast<std::size_t>(rank)]) {
+      for (const Slot& slot : content.grid.ranks[rank]) {
         const CellState state = cell_state(content.schedule, snapshot, rank, slot.block);
         seen.empty |= state.contributors == 0;
         seen.final |= state.finished;

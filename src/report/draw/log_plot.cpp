@@ -9,7 +9,6 @@
 namespace trireme::report {
 namespace {
 
-constexpr std::string_view kGrid = "#e7e9ed";
 constexpr double kTickSize = 12;
 
 }  // namespace

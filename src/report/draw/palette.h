@@ -9,6 +9,7 @@ namespace trireme::report {
 
 inline constexpr std::string_view kInk = "#1b1f24";    ///< text
 inline constexpr std::string_view kQuiet = "#6b7280";  ///< remarks
+inline constexpr std::string_view kGrid = "#e7e9ed";   ///< lines behind a plot
 
 /// `count` hues at equal distances around the color wheel. Neighbors also differ in lightness, so
 /// that they stay distinct for color-blind readers and in print without color. Dark text is

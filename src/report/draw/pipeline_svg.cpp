@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "report/draw/layout.h"
 #include "report/draw/palette.h"
 #include "report/draw/svg.h"
@@ -21,10 +22,9 @@ using simulate::PipelineReport;
 using simulate::PipelineRow;
 
 using svg::Element;
-using Span = PipelineTiming::Span;
 
 constexpr std::size_t kMaxTasks = 20'000;
-constexpr int kMaxRanks = 128;
+constexpr int kMaxPipelineRows = 128;
 
 /// All sizes in SVG units.
 struct PictureSizes {
@@ -52,7 +52,7 @@ constexpr std::string_view kIdleFill = "#f3f4f6";
 
 std::string fill_of(PipelineWork work, int chunk) {
   const double strength = std::max(0.35, 1.0 - 0.4 * chunk);
-  return Palette(kHueCount).fill(kHues.at(static_cast<std::size_t>(work)), strength);
+  return Palette(kHueCount).fill(kHues.at(position_of(work)), strength);
 }
 
 void check_size(const PipelineTable& table) {
@@ -60,18 +60,18 @@ void check_size(const PipelineTable& table) {
   for (const std::vector<PipelineTask>& rank : table.tasks) {
     tasks += rank.size();
   }
-  if (table.ranks > kMaxRanks || tasks > kMaxTasks) {
+  if (table.ranks > kMaxPipelineRows || tasks > kMaxTasks) {
     throw Error(ErrorKind::Usage,
                 fmt::format("--svg: {} ranks with {} tasks are too many for a picture; at most {} "
                             "with {} fit",
-                            table.ranks, tasks, kMaxRanks, kMaxTasks));
+                            table.ranks, tasks, kMaxPipelineRows, kMaxTasks));
   }
 }
 
 double shortest_task(const PipelineTiming& timing) {
   double shortest = timing.makespan;
-  for (const std::vector<Span>& rank : timing.tasks) {
-    for (const Span& span : rank) {
+  for (const std::vector<PipelineTiming::Span>& rank : timing.tasks) {
+    for (const PipelineTiming::Span& span : rank) {
       shortest = span.end > span.start ? std::min(shortest, span.end - span.start) : shortest;
     }
   }
@@ -151,7 +151,7 @@ class PipelineArtist {
   }
 
   void draw_lane(const PipelineReport& report, int rank, double top) {
-    const auto index = static_cast<std::size_t>(rank);
+    const std::size_t index = position_of(rank);
     const double base = top + kPicture.lane_height / 2 + 4;
     Element lane = svg::group("rank");
     lane.set("data-rank", rank);
@@ -160,7 +160,7 @@ class PipelineArtist {
         {x_at(0), top, x_at(report.timing.makespan) - x_at(0), kPicture.lane_height}, kIdleFill));
     for (const bool marks : {false, true}) {  // marks are on top of boxes
       for (std::size_t i = 0; i < report.table.tasks[index].size(); ++i) {
-        const Span& span = report.timing.tasks[index][i];
+        const PipelineTiming::Span& span = report.timing.tasks[index][i];
         if (marks == (span.start == span.end)) {
           add_task(report, report.table.tasks[index][i], span, top, lane);
         }
@@ -173,8 +173,8 @@ class PipelineArtist {
   }
 
   /// A box, or for an Update that takes no time a mark below the end of the task before it.
-  void add_task(const PipelineReport& report, const PipelineTask& task, const Span& span,
-                double top, Element& lane) {
+  void add_task(const PipelineReport& report, const PipelineTask& task,
+                const PipelineTiming::Span& span, double top, Element& lane) {
     const double left = x_at(span.start);
     const double width = x_at(span.end) - left;
     Element drawn = svg::group("task");

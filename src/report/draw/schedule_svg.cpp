@@ -22,10 +22,6 @@ using svg::Box;
 using svg::Element;
 using svg::Point;
 
-std::size_t as_index(Rank rank) {
-  return static_cast<std::size_t>(rank);
-}
-
 std::string title_text(const Schedule& schedule, Bytes bytes) {
   std::string text = fmt::format("{} · {} · {}", to_text(schedule.operation), schedule.algorithm,
                                  plural(schedule.ranks, "rank"));
@@ -127,7 +123,7 @@ class ScheduleArtist {
 
   [[nodiscard]] Element draw_block_numbers(Rank rank, double base) const {
     Element numbers = svg::group("numbers");
-    for (const Slot& slot : grid_.ranks[as_index(rank)]) {
+    for (const Slot& slot : grid_.ranks[rank]) {
       const Box box = layout_.cell(0, rank, slot);
       const std::string ink = colors_.ink(slot.block);
       numbers.add(svg::words({box.x + box.width / 2, base}, fmt::format("{}", slot.block),
@@ -159,7 +155,7 @@ class ScheduleArtist {
     const Snapshot& snapshot = snapshots_[row];
     // Finished cells come last: their bold rims must not be painted over by their neighbors.
     for (const bool finished : {false, true}) {
-      for (const Slot& slot : grid_.ranks[as_index(rank)]) {
+      for (const Slot& slot : grid_.ranks[rank]) {
         const CellState state = cell_state(schedule_, snapshot, rank, slot.block);
         const bool hidden = state.contributors == 0 && is_passing(slot);
         if (state.finished == finished && !hidden) {
@@ -194,7 +190,7 @@ class ScheduleArtist {
     Element lanes = svg::group("lanes");
     for (Rank rank = 0; rank < schedule_.ranks; ++rank) {
       const Box box = layout_.lane(row, rank);
-      if (activity.busy[as_index(rank)]) {
+      if (activity.busy[rank]) {
         lanes.add(svg::rectangle(box, kLane));
       } else if (box.width >= kSizes.narrowest_idle) {
         lanes.add(svg::words({box.x + box.width / 2, box.y + kSizes.note_line}, "idle",
@@ -225,7 +221,7 @@ class ScheduleArtist {
     Element bar = svg::group("busy");
     for (Rank rank = 0; rank < schedule_.ranks; ++rank) {
       bar.add(svg::rectangle({at.x + rank * tick, at.y, tick - between, kSizes.busy_bar_height},
-                             activity.sends[as_index(rank)] ? kMixed : kLane));
+                             activity.sends[rank] ? kMixed : kLane));
     }
     return bar;
   }

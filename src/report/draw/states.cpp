@@ -14,10 +14,10 @@
 namespace trireme::report {
 namespace {
 
-constexpr Rank kMaxRanks = 64;
+constexpr Rank kMaxDrawnRanks = 64;
 constexpr double kMaxCells = 25'000;  // of all moments together: a file of about 4 MB
 constexpr std::int64_t kMaxMessages = 5'000;
-constexpr std::size_t kMaxSteps = 40;  // with more, the middle is omitted
+constexpr std::size_t kMaxDrawnSteps = 40;  // with more, the middle is omitted
 constexpr std::size_t kFirstSteps = 8;
 constexpr std::size_t kLastSteps = 8;
 constexpr Block kLongestStrip = 8;  // with more blocks, a square
@@ -52,7 +52,7 @@ class Usefulness {
 
  private:
   [[nodiscard]] std::size_t index(Rank rank, Block block) const {
-    return static_cast<std::size_t>(rank * schedule_.blocks + block);
+    return position_of(rank * schedule_.blocks + block);
   }
   const Schedule& schedule_;
   std::vector<bool> needed_;
@@ -80,7 +80,7 @@ CellGrid plain_grid(const Schedule& schedule) {
   for (Block block = 0; block < schedule.blocks; ++block) {
     slots.push_back({block, static_cast<int>(block / columns), static_cast<int>(block % columns)});
   }
-  grid.ranks.assign(static_cast<std::size_t>(schedule.ranks), slots);
+  grid.ranks.assign(schedule.ranks, slots);
   return grid;
 }
 
@@ -110,8 +110,9 @@ CellGrid pair_grid(const Schedule& schedule) {
   const Rank ranks = schedule.ranks;
   CellGrid grid{.lines = 2, .columns = ranks, .ranks = {}};
   for (const std::set<Block>& held : blocks_ever_held(schedule)) {
-    const auto self = static_cast<Rank>(grid.ranks.size());
-    std::vector<Slot>& slots = grid.ranks.emplace_back();
+    const Rank self = grid.ranks.count();
+    grid.ranks.push_back({});
+    std::vector<Slot>& slots = grid.ranks.back();
     int passing = 0;
     for (const Block block : held) {
       const auto source = static_cast<Rank>(block / ranks);
@@ -157,7 +158,7 @@ std::vector<Snapshot> take_snapshots(const Schedule& schedule,
 std::vector<std::size_t> shown_moments(std::size_t steps) {
   std::vector<std::size_t> moments(steps + 1);
   std::iota(moments.begin(), moments.end(), std::size_t{0});
-  if (steps > kMaxSteps) {
+  if (steps > kMaxDrawnSteps) {
     moments.erase(moments.begin() + kFirstSteps + 1, moments.end() - kLastSteps - 1);
   }
   return moments;
@@ -166,7 +167,7 @@ std::vector<std::size_t> shown_moments(std::size_t steps) {
 CellState cell_state(const Schedule& schedule, const Snapshot& snapshot, Rank rank, Block block) {
   const Promise goal = promise(schedule, rank, block);
   const Rank contributors = snapshot.holdings.contributors(rank, block);
-  const bool needed = snapshot.needed[static_cast<std::size_t>(rank * schedule.blocks + block)];
+  const bool needed = snapshot.needed[position_of(rank * schedule.blocks + block)];
   return {.contributors = contributors,
           .share = static_cast<double>(contributors) / std::max(1, goal.contributors),
           .finished = goal.wanted && contributors == goal.contributors,
@@ -182,7 +183,7 @@ std::size_t CellGrid::cells() const {
 }
 
 const Slot& CellGrid::find(Rank rank, Block block) const {
-  const std::vector<Slot>& slots = ranks[static_cast<std::size_t>(rank)];
+  const std::vector<Slot>& slots = ranks[rank];
   const auto found = std::ranges::lower_bound(slots, block, {}, &Slot::block);
   TRIREME_CHECK(found != slots.end() && found->block == block,
                 fmt::format("rank {} has no cell for block {}", rank, block));
@@ -194,10 +195,10 @@ CellGrid lay_out_cells(const Schedule& schedule) {
 }
 
 void require_drawable(const Schedule& schedule) {
-  if (schedule.ranks > kMaxRanks) {
+  if (schedule.ranks > kMaxDrawnRanks) {
     throw Error(ErrorKind::Usage,
                 fmt::format("{} ranks are too many for a picture; draw at most {} (--ranks)",
-                            schedule.ranks, kMaxRanks));
+                            schedule.ranks, kMaxDrawnRanks));
   }
   const std::vector<std::size_t> moments = shown_moments(schedule.steps.size());
   const auto rows = static_cast<double>(moments.size());

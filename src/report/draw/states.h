@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/indexed_vector.h"
 #include "trireme/collective.h"
 #include "trireme/schedule.h"
 
@@ -50,7 +51,7 @@ inline constexpr int kPassingLine = 2;
 struct CellGrid {
   int lines = 1;
   int columns = 1;
-  std::vector<std::vector<Slot>> ranks;  ///< by rank, in the order of the blocks
+  IndexedVector<Rank, std::vector<Slot>> ranks;  ///< in the order of the blocks
 
   [[nodiscard]] std::size_t cells() const;  ///< of all ranks
   [[nodiscard]] const Slot& find(Rank rank, Block block) const;

@@ -18,7 +18,7 @@ using svg::Element;
 using svg::Point;
 
 /// All sizes in SVG units.
-struct Geometry {
+struct ScenarioGeometry {
   double margin = 28;
   double title_size = 20;
   double title_height = 64;
@@ -33,15 +33,14 @@ struct Geometry {
   double dot = 4;
 };
 
-constexpr Geometry kPlot;
-constexpr std::string_view kGrid = "#e7e9ed";
+constexpr ScenarioGeometry kScenario;
 constexpr std::string_view kTarget = "#8a919c";
 
 class ScenarioPlot {
  public:
   ScenarioPlot(const StragglerScenario& scenario, double top)
       : scenario_(scenario), top_(top), palette_(scenario.report.runs.size()) {
-    const double plot_top = top_ + kPlot.title_height;
+    const double plot_top = top_ + kScenario.title_height;
     double slowest = 0;
     double highest = 0;
     double lowest = scenario.report.loss;
@@ -51,12 +50,14 @@ class ScenarioPlot {
       lowest = std::min(lowest, std::ranges::min_element(run.curve, {}, &LossPoint::loss)->loss);
     }
     const double room = std::max((highest - lowest) / 20, 1e-6);
-    const double left = kPlot.margin + kPlot.axis_width;
-    x_ = {0, slowest, left, left + kPlot.plot_width};
-    y_ = {lowest - room, highest + room, plot_top + kPlot.plot_height, plot_top};
+    const double left = kScenario.margin + kScenario.axis_width;
+    x_ = {0, slowest, left, left + kScenario.plot_width};
+    y_ = {lowest - room, highest + room, plot_top + kScenario.plot_height, plot_top};
   }
 
-  static double height() { return kPlot.title_height + kPlot.plot_height + kPlot.axis_height; }
+  static double height() {
+    return kScenario.title_height + kScenario.plot_height + kScenario.axis_height;
+  }
 
   [[nodiscard]] Element draw() const {
     Element plot = svg::group("scenario");
@@ -72,14 +73,14 @@ class ScenarioPlot {
 
   [[nodiscard]] Element draw_title() const {
     Element title = svg::group("title");
-    const double base = top_ + kPlot.title_size;
-    title.add(svg::words({kPlot.margin, base}, scenario_.name + ": " + scenario_.meaning,
-                         {.size = kPlot.title_size, .weight = "bold"}));
+    const double base = top_ + kScenario.title_size;
+    title.add(svg::words({kScenario.margin, base}, scenario_.name + ": " + scenario_.meaning,
+                         {.size = kScenario.title_size, .weight = "bold"}));
     return title.add(svg::words(
-        {kPlot.margin, base + 22},
+        {kScenario.margin, base + 22},
         fmt::format("{}, {} workers · dashed: loss {:.3f}, which all reach", scenario_.report.model,
                     scenario_.report.workers, scenario_.report.loss),
-        {.size = kPlot.label_size + 2, .color = kQuiet}));
+        {.size = kScenario.label_size + 2, .color = kQuiet}));
   }
 
   [[nodiscard]] Element draw_axes() const {
@@ -88,12 +89,12 @@ class ScenarioPlot {
     for (const double tick : ticks_of(x_)) {
       axes.add(svg::segment({x_.at(tick), y_.to}, {x_.at(tick), y_.from}, grid));
       axes.add(svg::words({x_.at(tick), y_.from + 18}, fmt::format("{:.3g} s", tick),
-                          {.size = kPlot.label_size, .color = kQuiet, .anchor = "middle"}));
+                          {.size = kScenario.label_size, .color = kQuiet, .anchor = "middle"}));
     }
     for (const double tick : ticks_of(y_)) {
       axes.add(svg::segment({x_.from, y_.at(tick)}, {x_.to, y_.at(tick)}, grid));
       axes.add(svg::words({x_.from - 8, y_.at(tick) + 4}, fmt::format("{:.3g}", tick),
-                          {.size = kPlot.label_size, .color = kQuiet, .anchor = "end"}));
+                          {.size = kScenario.label_size, .color = kQuiet, .anchor = "end"}));
     }
     return axes;
   }
@@ -113,8 +114,8 @@ class ScenarioPlot {
       }
       Element line = svg::outline(path, {.color = color, .width = 2});
       curves.add(line.set("class", "strategy").set("data-name", to_text(runs()[k].strategy)));
-      curves.add(
-          svg::circle(place(first_with_loss(runs()[k], scenario_.report.loss)), kPlot.dot, color));
+      curves.add(svg::circle(place(first_with_loss(runs()[k], scenario_.report.loss)),
+                             kScenario.dot, color));
     }
     return curves;
   }
@@ -129,7 +130,7 @@ class ScenarioPlot {
     std::ranges::stable_sort(order, {}, end_y);
     std::vector<double> preferred;
     std::ranges::transform(order, std::back_inserter(preferred), end_y);
-    const std::vector<double> places = keep_apart(preferred, kPlot.label_spacing);
+    const std::vector<double> places = keep_apart(preferred, kScenario.label_spacing);
     Element names = svg::group("names");
     for (std::size_t i = 0; i < order.size(); ++i) {
       names.add(draw_name(order[i], places[i]));
@@ -141,13 +142,13 @@ class ScenarioPlot {
     const StragglerRun& run = runs()[k];
     const std::string color = palette_.ink(k);
     Element name = svg::group("name");
-    name.add(svg::segment(place(run.curve.back()), {x_.to + kPlot.label_gap - 4, y},
+    name.add(svg::segment(place(run.curve.back()), {x_.to + kScenario.label_gap - 4, y},
                           {.color = color, .width = 0.8, .dashes = "2 3"}));
     return name.add(
-        svg::words({x_.to + kPlot.label_gap, y + 4},
+        svg::words({x_.to + kScenario.label_gap, y + 4},
                    fmt::format("{} · {}", to_text(run.strategy),
                                to_text(first_with_loss(run, scenario_.report.loss).time)),
-                   {.size = kPlot.label_size, .color = color, .weight = "bold"}));
+                   {.size = kScenario.label_size, .color = color, .weight = "bold"}));
   }
 
   const StragglerScenario& scenario_;
@@ -161,13 +162,13 @@ class ScenarioPlot {
 
 std::string straggler_svg(const std::vector<StragglerScenario>& scenarios) {
   Element canvas("g");
-  double top = kPlot.margin;
+  double top = kScenario.margin;
   for (const StragglerScenario& scenario : scenarios) {
     canvas.add(ScenarioPlot(scenario, top).draw());
-    top += ScenarioPlot::height() + kPlot.margin;
+    top += ScenarioPlot::height() + kScenario.margin;
   }
-  const double width =
-      2 * kPlot.margin + kPlot.axis_width + kPlot.plot_width + kPlot.label_gap + kPlot.label_width;
+  const double width = 2 * kScenario.margin + kScenario.axis_width + kScenario.plot_width +
+                       kScenario.label_gap + kScenario.label_width;
   return svg::write({width, top, "Loss over time by synchronization strategy"}, canvas);
 }
 

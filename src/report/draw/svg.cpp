@@ -26,7 +26,7 @@ std::string number_text(double number) {
 }
 
 /// The character escaped for XML: entities for special characters, U+FFFD for control characters.
-std::string_view escaped(std::string_view character) {
+std::string_view escaped_character(std::string_view character) {
   switch (character.front()) {
     case '&':
       return "&amp;";
@@ -44,7 +44,7 @@ std::string_view escaped(std::string_view character) {
 void append_escaped(std::string& out, std::string_view text) {
   while (!text.empty()) {
     const std::size_t length = utf8_length(text);
-    out += length == 0 ? kReplacement : escaped(text.substr(0, length));
+    out += length == 0 ? kReplacement : escaped_character(text.substr(0, length));
     text.remove_prefix(std::max<std::size_t>(length, 1));
   }
 }

@@ -14,13 +14,13 @@ namespace {
 using svg::Element;
 using svg::Point;
 
-constexpr double kWidth = 480;
-constexpr double kHeight = 276;
-constexpr double kLeft = 58;
-constexpr double kRight = 12;
-constexpr double kTop = 12;
-constexpr double kBottom = 46;
-constexpr std::size_t kStretches = 240;
+constexpr double kChartWidth = 480;
+constexpr double kChartHeight = 276;
+constexpr double kChartLeft = 58;
+constexpr double kChartRight = 12;
+constexpr double kChartTop = 12;
+constexpr double kChartBottom = 46;
+constexpr std::size_t kChartStretches = 240;
 
 struct Range {
   double low = std::numeric_limits<double>::infinity();
@@ -69,19 +69,21 @@ class ChartArtist {
     x = x.widened(x.high > x.low ? 0 : 0.5);
     y = y.widened(0.05);
     y.low = chart.from_zero ? 0 : y.low;
-    x_ = {.first = x.low, .last = x.high, .from = kLeft, .to = kWidth - kRight};
-    y_ = {.first = y.low, .last = y.high, .from = kHeight - kBottom, .to = kTop};
+    x_ = {.first = x.low, .last = x.high, .from = kChartLeft, .to = kChartWidth - kChartRight};
+    y_ = {.first = y.low, .last = y.high, .from = kChartHeight - kChartBottom, .to = kChartTop};
   }
 
   [[nodiscard]] Element draw() const {
     Element picture("svg");
     picture.set("class", "chart").set("id", chart_.id).set("role", "img");
-    picture.set("viewBox", fmt::format("0 0 {} {}", kWidth, kHeight));
+    picture.set("viewBox", fmt::format("0 0 {} {}", kChartWidth, kChartHeight));
     picture.set("aria-label", chart_.description);
     picture.add(draw_axes());
     for (const ChartMark& mark : chart_.marks) {
-      picture.add(line({kLeft, y_.at(mark.value)}, {kWidth - kRight, y_.at(mark.value)}, "mark"));
-      picture.add(text_at({kWidth - kRight, y_.at(mark.value) - 5}, mark.name, "mark-name"));
+      picture.add(line({kChartLeft, y_.at(mark.value)},
+                       {kChartWidth - kChartRight, y_.at(mark.value)}, "mark"));
+      picture.add(
+          text_at({kChartWidth - kChartRight, y_.at(mark.value) - 5}, mark.name, "mark-name"));
     }
     for (const ChartSeries& series : chart_.series) {
       picture.add(draw_series(series));
@@ -93,16 +95,17 @@ class ChartArtist {
   [[nodiscard]] Element draw_axes() const {
     Element axes("g");
     for (const double tick : ticks_of(y_, 5)) {
-      axes.add(line({kLeft, y_.at(tick)}, {kWidth - kRight, y_.at(tick)}, "grid"));
-      axes.add(text_at({kLeft - 8, y_.at(tick) + 4}, chart_.y_text(tick), "y-label"));
+      axes.add(line({kChartLeft, y_.at(tick)}, {kChartWidth - kChartRight, y_.at(tick)}, "grid"));
+      axes.add(text_at({kChartLeft - 8, y_.at(tick) + 4}, chart_.y_text(tick), "y-label"));
     }
     for (const double tick : ticks_of(x_, 6)) {
       if (tick == std::floor(tick)) {
-        axes.add(
-            text_at({x_.at(tick), kHeight - kBottom + 18}, fmt::format("{:.0f}", tick), "x-label"));
+        axes.add(text_at({x_.at(tick), kChartHeight - kChartBottom + 18},
+                         fmt::format("{:.0f}", tick), "x-label"));
       }
     }
-    return axes.add(text_at({kWidth - kRight, kHeight - 6}, chart_.x_name, "axis-name"));
+    return axes.add(
+        text_at({kChartWidth - kChartRight, kChartHeight - 6}, chart_.x_name, "axis-name"));
   }
 
   [[nodiscard]] Point place(Point point) const { return {x_.at(point.x), y_.at(point.y)}; }
@@ -110,7 +113,7 @@ class ChartArtist {
   [[nodiscard]] Element draw_series(const ChartSeries& series) const {
     Element group("g");
     group.set("class", fmt::format("{}{}", series.color, series.dots ? " dotted" : ""));
-    const std::vector<Point> points = thinned(series.points, kStretches);
+    const std::vector<Point> points = thinned(series.points, kChartStretches);
     svg::PathData path;
     for (std::size_t i = 0; i < points.size(); ++i) {
       i == 0 ? path.move(place(points[i])) : path.line(place(points[i]));

@@ -15,7 +15,7 @@ constexpr std::size_t kMostRows = 200;
 using Value = std::optional<double> (*)(const RecordedStep&);
 
 /// A column of metrics.jsonl.
-struct Column {
+struct StepColumn {
   std::string key{};
   std::string heading{};
   Value value = nullptr;
@@ -32,10 +32,10 @@ std::vector<svg::Point> points_of(const RunRecord& run, Value value) {
   return points;
 }
 
-Row row_of(const RecordedStep& step, const std::vector<Column>& columns) {
+Row row_of(const RecordedStep& step, const std::vector<StepColumn>& columns) {
   Row row{.cells = {text_cell(std::to_string(step.report.step))},
           .attributes = {{"data-step", std::to_string(step.report.step)}}};
-  for (const Column& column : columns) {
+  for (const StepColumn& column : columns) {
     const std::optional<double> value = column.value(step);
     row.cells.push_back(value ? number_cell(column.key, *value, column.text(*value))
                               : text_cell(""));
@@ -50,12 +50,12 @@ bool is_shown(const RunRecord& run, const RecordedStep& step, std::size_t each) 
 }
 
 Element table_of(std::size_t number, const RunRecord& run, const std::string& what,
-                 const std::vector<Column>& columns) {
+                 const std::vector<StepColumn>& columns) {
   Table table{.caption = fmt::format("{} of {} by step", what, name_of(run)),
               .headings = {"step"},
               .source = "metrics.jsonl",
               .run = number};
-  for (const Column& column : columns) {
+  for (const StepColumn& column : columns) {
     table.headings.push_back(column.heading);
   }
   const std::size_t each = (run.steps.size() + kMostRows - 1) / kMostRows;
@@ -90,7 +90,7 @@ std::string description_of(const LineChart& chart) {
 
 /// The chart with its legend, then a table for each run.
 void add_curves(Element& panel, Runs runs, LineChart chart, const std::string& what,
-                const std::vector<Column>& columns) {
+                const std::vector<StepColumn>& columns) {
   std::erase_if(chart.series, [](const ChartSeries& series) { return series.points.empty(); });
   chart.description = description_of(chart);
   if (chart.series.size() > 1) {
@@ -135,9 +135,6 @@ std::optional<double> hfu_of(const RecordedStep& step) {
 
 std::string small_text(double value) {
   return fmt::format("{:.3g}", value);
-}
-std::string seconds_text(double value) {
-  return to_text(Seconds{value});
 }
 std::string tick_text(double value) {
   return fmt::format("{:g}", value);

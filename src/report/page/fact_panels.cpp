@@ -23,22 +23,19 @@ Row prediction_row(std::string_view key, std::string_view name, double predicted
   return row;
 }
 
-std::string seconds_text(double value) {
-  return to_text(Seconds{value});
-}
-
-/// The shares of a step in the trace, like those that are predicted.
-std::optional<RankTimes> measured_shares(const RunRecord& run) {
+/// How the ranks spent the traced step, on average, as shares of it.
+struct MeasuredShares {
+  double kernels = 0;
+  double waiting = 0;
+};
+std::optional<MeasuredShares> measured_shares(const RunRecord& run) {
   const RecordedStep* step = run.traced_step();
   if (step == nullptr) {
     return std::nullopt;
   }
   const double whole = step->report.step_time.count;
   const RankTimes mean = mean_of(times_of(traced_ranks(*run.trace), {whole}));
-  return RankTimes{.products = mean.products / whole,
-                   .others = mean.others / whole,
-                   .messages = mean.messages / whole,
-                   .collectives = mean.collectives / whole};
+  return MeasuredShares{.kernels = mean.kernels() / whole, .waiting = mean.waiting() / whole};
 }
 
 Element draw_prediction(std::size_t number, const RunRecord& run) {
@@ -50,7 +47,7 @@ Element draw_prediction(std::size_t number, const RunRecord& run) {
   }
   const StepPrediction& p = *run.facts->predicted;
   const RecordedStep* median = median_step(run);
-  const std::optional<RankTimes> shares = measured_shares(run);
+  const std::optional<MeasuredShares> shares = measured_shares(run);
   const auto maybe = [](bool holds, double value) {
     return holds ? std::optional(value) : std::nullopt;
   };
@@ -59,8 +56,8 @@ Element draw_prediction(std::size_t number, const RunRecord& run) {
               .source = "facts.json",
               .run = number};
   const bool has_steps = median != nullptr;
-  const double waiting = shares ? shares->waiting() : 0;
-  const double kernels = shares ? shares->kernels() : 0;
+  const double waiting = shares ? shares->waiting : 0;
+  const double kernels = shares ? shares->kernels : 0;
   table.rows = {prediction_row("seconds", "Step time (median)", p.step.count,
                                maybe(has_steps, has_steps ? median->report.step_time.count : 0),
                                seconds_text),

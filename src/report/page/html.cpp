@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "trireme/units.h"
+
 namespace trireme::report {
 namespace {
 
@@ -134,6 +136,10 @@ Element legend(const std::vector<LegendEntry>& entries) {
 
 std::string loss_text(double loss) {
   return fmt::format("{:.4f}", loss);
+}
+
+std::string seconds_text(double seconds) {
+  return to_text(Seconds{seconds});
 }
 
 std::string rate_text(double units_per_second) {

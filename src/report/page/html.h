@@ -79,6 +79,7 @@ struct LegendEntry {
 // Numbers as people read them.
 
 [[nodiscard]] std::string loss_text(double loss);
+[[nodiscard]] std::string seconds_text(double seconds);        ///< "1.5 ms"
 [[nodiscard]] std::string rate_text(double units_per_second);  ///< "61.2 k"
 [[nodiscard]] std::string share_text(double share);            ///< "12.5 %"
 

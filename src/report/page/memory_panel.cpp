@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "report/draw/linear_scale.h"
 #include "report/page/panels.h"
 #include "report/page/traced_step.h"
@@ -12,12 +13,12 @@
 namespace trireme::report {
 namespace {
 
-constexpr double kWidth = 480;
-constexpr double kHeight = 190;
-constexpr double kLeft = 66;
-constexpr double kRight = 12;
-constexpr double kTop = 10;
-constexpr double kBottom = 30;
+constexpr double kMemoryWidth = 480;
+constexpr double kMemoryHeight = 190;
+constexpr double kMemoryLeft = 66;
+constexpr double kMemoryRight = 12;
+constexpr double kMemoryTop = 10;
+constexpr double kMemoryBottom = 30;
 constexpr std::size_t kMostPictures = 8;
 constexpr double kMebibyte = 1024 * 1024;
 
@@ -39,7 +40,7 @@ double bytes_of(const MemoryCourse& course, const MemoryMoment& moment, std::str
   const auto found = std::ranges::find(course.categories, category);
   return found == course.categories.end()
              ? 0
-             : moment.bytes.at(static_cast<std::size_t>(found - course.categories.begin()));
+             : moment.bytes.at(position_of(found - course.categories.begin()));
 }
 
 struct Axes {
@@ -84,13 +85,13 @@ Element draw_axes(const Axes& axes) {
   Element group("g");
   for (const double tick : ticks_of(axes.y, 3)) {
     Element line("line");
-    line.set("x1", kLeft).set("x2", kWidth - kRight).set("class", "grid");
+    line.set("x1", kMemoryLeft).set("x2", kMemoryWidth - kMemoryRight).set("class", "grid");
     line.set("y1", axes.y.at(tick)).set("y2", axes.y.at(tick));
     group.add(line).add(
-        label({kLeft - 8, axes.y.at(tick) + 4}, "y-label", fmt::format("{:g} MiB", tick)));
+        label({kMemoryLeft - 8, axes.y.at(tick) + 4}, "y-label", fmt::format("{:g} MiB", tick)));
   }
   for (const double tick : ticks_of(axes.x, 5)) {
-    group.add(label({axes.x.at(tick), kHeight - 8}, "x-label", to_text(Seconds{tick})));
+    group.add(label({axes.x.at(tick), kMemoryHeight - 8}, "x-label", to_text(Seconds{tick})));
   }
   return group;
 }
@@ -98,7 +99,7 @@ Element draw_axes(const Axes& axes) {
 Element draw_course(const std::string& rank, const MemoryCourse& course, const Axes& axes) {
   Element picture("svg");
   picture.set("class", "chart stack").set("role", "img");
-  picture.set("viewBox", fmt::format("0 0 {} {}", kWidth, kHeight));
+  picture.set("viewBox", fmt::format("0 0 {} {}", kMemoryWidth, kMemoryHeight));
   const MemoryMoment& peak = course.peak();
   picture.set("aria-label", fmt::format("Memory of {} over the step; its peak of {} is at {}", rank,
                                         to_text(Bytes{static_cast<std::int64_t>(peak.total())}),
@@ -130,7 +131,7 @@ Row row_of(const std::string& rank, const MemoryCourse& course) {
 }
 
 /// At most one moment, the fullest, in each of many short stretches of the step.
-MemoryCourse thinned(const MemoryCourse& course, double end) {
+MemoryCourse thinned_course(const MemoryCourse& course, double end) {
   constexpr double kStretches = 200;
   MemoryCourse kept{.categories = course.categories};
   double stretch = -1;
@@ -167,11 +168,14 @@ Element draw_pictures(const std::vector<RankCourse>& courses, double end) {
     highest = std::max(highest, one.course.peak().total());
   }
   const Axes axes{
-      .x = {.first = 0, .last = end, .from = kLeft, .to = kWidth - kRight},
-      .y = {.first = 0, .last = 1.05 * highest / kMebibyte, .from = kHeight - kBottom, .to = kTop}};
+      .x = {.first = 0, .last = end, .from = kMemoryLeft, .to = kMemoryWidth - kMemoryRight},
+      .y = {.first = 0,
+            .last = 1.05 * highest / kMebibyte,
+            .from = kMemoryHeight - kMemoryBottom,
+            .to = kMemoryTop}};
   Element pictures = html("div", "multiples");
   for (std::size_t i = 0; i < std::min(courses.size(), kMostPictures); ++i) {
-    pictures.add(draw_course(courses[i].rank, thinned(courses[i].course, end), axes));
+    pictures.add(draw_course(courses[i].rank, thinned_course(courses[i].course, end), axes));
   }
   return pictures;
 }

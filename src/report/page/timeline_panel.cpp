@@ -13,9 +13,9 @@
 namespace trireme::report {
 namespace {
 
-constexpr double kWidth = 1080;
-constexpr double kLeft = 64;
-constexpr double kRight = 8;
+constexpr double kTimelineWidth = 1080;
+constexpr double kTimelineLeft = 64;
+constexpr double kTimelineRight = 8;
 constexpr double kKernels = 26;  ///< height of a rank's kernels
 constexpr double kExchange = 6;  ///< of a lane of exchanges
 constexpr double kLaneGap = 2;
@@ -28,7 +28,7 @@ constexpr double kMostShapes = 12000;
 /// Spans with a tooltip, which a table lists too.
 constexpr std::size_t kListed = 60;
 
-using Span = Trace::Span;
+using TraceSpan = Trace::Span;
 
 std::string_view color_of_phase(std::string_view phase) {
   constexpr std::array<std::string_view, 4> kPhases{"forward", "backward", "recompute", "update"};
@@ -38,7 +38,7 @@ std::string_view color_of_phase(std::string_view phase) {
 
 struct Listed {
   std::string rank{};
-  const Span* span = nullptr;
+  const TraceSpan* span = nullptr;
 };
 
 /// The longest kernels and waits of all ranks, the longest first.
@@ -46,7 +46,7 @@ std::vector<Listed> longest_of(const std::vector<TracedRank>& ranks) {
   std::vector<Listed> all;
   for (const TracedRank& rank : ranks) {
     for (const auto* spans : {&rank.kernels, &rank.waits}) {
-      for (const Span* span : *spans) {
+      for (const TraceSpan* span : *spans) {
         all.push_back({rank.name, span});
       }
     }
@@ -62,7 +62,11 @@ class TimelineArtist {
  public:
   TimelineArtist(const std::vector<TracedRank>& ranks, Seconds end,
                  const std::vector<Listed>& listed)
-      : ranks_(ranks), x_({.first = 0, .last = end.count, .from = kLeft, .to = kWidth - kRight}) {
+      : ranks_(ranks),
+        x_({.first = 0,
+            .last = end.count,
+            .from = kTimelineLeft,
+            .to = kTimelineWidth - kTimelineRight}) {
     for (const Listed& one : listed) {
       listed_.insert(one.span);
     }
@@ -70,7 +74,7 @@ class TimelineArtist {
     for (const TracedRank& rank : ranks) {
       lanes += 2 + lanes_of(rank);
     }
-    finest_ = std::max(kFinest, lanes * (kWidth - kLeft) / kMostShapes);
+    finest_ = std::max(kFinest, lanes * (kTimelineWidth - kTimelineLeft) / kMostShapes);
   }
 
   [[nodiscard]] Element draw(std::string_view description) {
@@ -82,7 +86,7 @@ class TimelineArtist {
     }
     Element picture("svg");
     picture.set("class", "timeline").set("role", "img").set("aria-label", description);
-    picture.set("viewBox", fmt::format("0 0 {} {:.0f}", kWidth, top + kAxis));
+    picture.set("viewBox", fmt::format("0 0 {} {:.0f}", kTimelineWidth, top + kAxis));
     return picture.add(draw_axis(top)).add(content);
   }
 
@@ -103,14 +107,14 @@ class TimelineArtist {
     double from = 0;
     double to = 0;
     std::string_view color{};
-    const Span* span = nullptr;
+    const TraceSpan* span = nullptr;
   };
   struct Lane {
     double top = 0;
     double height = 0;
   };
 
-  [[nodiscard]] Shape shape_of(const Span& span, std::string_view color) const {
+  [[nodiscard]] Shape shape_of(const TraceSpan& span, std::string_view color) const {
     return {.from = x_.at(span.start.count),
             .to = x_.at(span.start.count + span.duration.count),
             .color = color,
@@ -122,7 +126,7 @@ class TimelineArtist {
     rect.set("class", shape.color).set("x", shape.from).set("y", lane.top);
     rect.set("width", std::max(shape.to - shape.from, kFinest)).set("height", lane.height);
     if (shape.span != nullptr) {
-      const Span& span = *shape.span;
+      const TraceSpan& span = *shape.span;
       rect.add(svg::tooltip(fmt::format("{}, {}: {} at {}", span.name, span.category,
                                         to_text(span.duration), to_text(span.start))));
     }
@@ -153,20 +157,20 @@ class TimelineArtist {
   [[nodiscard]] Element draw_rank(const TracedRank& rank, double top) const {
     Element group("g");
     Element name("text");
-    name.set("x", kLeft - 10).set("y", top + kKernels / 2 + 4).set("class", "y-label");
+    name.set("x", kTimelineLeft - 10).set("y", top + kKernels / 2 + 4).set("class", "y-label");
     group.add(name.add_text(rank.name));
     group.add(Element("rect")
                   .set("class", "lane")
-                  .set("x", kLeft)
+                  .set("x", kTimelineLeft)
                   .set("y", top)
-                  .set("width", kWidth - kLeft - kRight)
+                  .set("width", kTimelineWidth - kTimelineLeft - kTimelineRight)
                   .set("height", kKernels));
     std::vector<Shape> kernels;
-    for (const Span* span : rank.kernels) {
+    for (const TraceSpan* span : rank.kernels) {
       kernels.push_back(shape_of(*span, color_of_phase(span->category)));
     }
     std::vector<Shape> waits;
-    for (const Span* span : rank.waits) {
+    for (const TraceSpan* span : rank.waits) {
       waits.push_back(shape_of(*span, "wait"));
     }
     draw_shapes(group, kernels, {.top = top, .height = kKernels});
@@ -203,7 +207,7 @@ class TimelineArtist {
   const std::vector<TracedRank>& ranks_;
   LinearScale x_;
   double finest_ = kFinest;
-  std::set<const Span*> listed_;
+  std::set<const TraceSpan*> listed_;
 };
 
 Element longest_table(std::size_t number, const std::vector<Listed>& listed) {
@@ -212,7 +216,7 @@ Element longest_table(std::size_t number, const std::vector<Listed>& listed) {
               .source = "trace.json",
               .run = number};
   for (const Listed& one : listed) {
-    const Span& span = *one.span;
+    const TraceSpan& span = *one.span;
     const double block = number_of(span, "block");
     table.rows.push_back(
         {.cells = {text_cell(span.name), text_cell(span.category), text_cell(one.rank),

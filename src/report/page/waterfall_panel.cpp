@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "report/page/panels.h"
-#include "report/page/traced_step.h"
+#include "trireme/waterfall.h"
 
 namespace trireme::report {
 namespace {
@@ -19,21 +19,22 @@ struct Part {
   bool total = false;  ///< what is left, rather than what is lost
 };
 
-/// With T the step's time and means over ranks: T = messages + collectives + outside + other kernels + products.
-std::vector<Part> parts_of(const RecordedStep& step, const RankTimes& mean) {
-  const double whole = step.report.step_time.count;
-  const double slower = mean.products / whole - step.hfu;
-  return {{"peak", "Peak of the hardware", 1, "c1", true},
-          {"messages", "Waiting for messages", mean.messages / whole, "wait"},
-          {"collectives", "Waiting for collectives", mean.collectives / whole, "exchange"},
-          {"outside", "Outside kernels", (whole - mean.kernels() - mean.waiting()) / whole, "none"},
-          {"others", "Kernels without matrix products", mean.others / whole, "update"},
-          {"slower",
-           slower < 0 ? "Matrix products above the measured peak" : "Matrix products below peak",
-           slower, "backward"},
-          {"hfu", "HFU: executed products", step.hfu, "c1", true},
-          {"recomputed", "Recomputation and unused products", step.hfu - step.mfu, "recompute"},
-          {"mfu", "MFU: products of the model", step.mfu, "c1", true}};
+std::vector<Part> parts_of(const Waterfall& w) {
+  return {
+      {"peak", "Peak of the hardware", 1, "c1", true},
+      {"messages", "Waiting for messages", w.messages, "wait"},
+      {"collectives", "Waiting for collectives", w.collectives, "exchange"},
+      {"outside", "Outside kernels", w.gaps, "none"},
+      {"others", "Kernels without matrix products", w.memory_bound, "update"},
+      {"repeated", "Recomputed kernels without products", w.recomputed_kernels, "recompute"},
+      {"slower",
+       w.products < 0 ? "Matrix products above the measured peak" : "Matrix products below peak",
+       w.products, "backward"},
+      {"attention", w.attention < 0 ? "Attention above the measured peak" : "Attention below peak",
+       w.attention, "forward"},
+      {"hfu", "HFU: executed products", w.hfu(), "c1", true},
+      {"recomputed", "Recomputed and unused products", w.recomputed_products, "recompute"},
+      {"mfu", "MFU: products of the model", w.mfu, "c1", true}};
 }
 
 /// A lost part ends where the part before it left off; a negative one starts there. `whole` is the width of the cell.
@@ -74,12 +75,15 @@ Element draw_waterfall(std::size_t number, const RunRecord& run) {
   if (step == nullptr) {
     return not_recorded(kNoTrace);
   }
-  if (!has_products(*run.trace)) {
-    return not_recorded(
-        "Not recorded: this trace.json does not say which kernels compute matrix products.");
-  }
-  const std::vector<RankTimes> times = times_of(traced_ranks(*run.trace), step->report.step_time);
-  return draw_parts(number, *step, parts_of(*step, mean_of(times)));
+  const std::optional<Waterfall> found =
+      waterfall_of(*run.trace, {.step = step->report.step,
+                                .step_time = step->report.step_time,
+                                .mfu = step->mfu,
+                                .hfu = step->hfu});
+  return found ? draw_parts(number, *step, parts_of(*found))
+               : not_recorded(
+                     "Not recorded: this trace.json does not say which kernels compute matrix "
+                     "products.");
 }
 
 }  // namespace
