@@ -25,9 +25,11 @@
 #include "trireme/error.h"
 #include "trireme/host_costs.h"
 #include "trireme/plan.h"
+#include "trireme/tls_files.h"
 #include "trireme/train_data.h"
 #include "trireme/train_settings.h"
 #include "trireme/units.h"
+#include "trireme/waterfall.h"
 
 namespace trireme {
 
@@ -145,8 +147,9 @@ struct RunSummary {
   std::string run_folder{};
   std::string exported{};  ///< the folder, if the model was exported
   std::string sample{};
-  bool tensorboard = false;  ///< event files were written
-  bool traced = false;       ///< trace.json was written
+  bool tensorboard = false;              ///< event files were written
+  bool traced = false;                   ///< trace.json was written
+  std::optional<Waterfall> waterfall{};  ///< of the traced step, if this run traced one
   bool interrupted = false;
   std::optional<BestValidation> best{};  ///< if the run kept its checkpoint or could stop early
   std::string best_folder{};             ///< where its checkpoint is, if it was kept
@@ -170,12 +173,10 @@ struct RunObserver {
   std::function<void(const std::string&)> warning{};
 };
 
-/// Creates the device of a rank; `ranks` ranks share this machine. See cpu_devices().
-using DeviceFactory = std::function<std::unique_ptr<Device>(int ranks)>;
-
 /// The parameter servers of a run with --sync ps:….
 struct RunServers {
   std::string address{};  ///< of a coordinator that is running; "": start servers on this machine
+  TlsFiles etcd_tls{};    ///< if the address is that of an etcd, etcd+tls://…
   std::string secret{};   ///< of the servers at that address
   Seconds lease{2};       ///< the same as theirs
   int count = 0;          ///< servers to start; 0: one for each worker

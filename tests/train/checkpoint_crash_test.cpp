@@ -18,8 +18,6 @@
 namespace trireme::train {
 namespace {
 
-using Names = std::vector<std::string>;
-
 /// Calls `stop` before change number `k`.
 Disk stopping_at(int k, const std::function<void()>& stop) {
   return Disk([k, stop, calls = 0](std::string_view, const std::string&) mutable {

@@ -16,8 +16,6 @@
 namespace trireme::train {
 namespace {
 
-using Names = std::vector<std::string>;
-
 void flip_byte(const std::string& path, std::size_t at) {
   std::string content = content_of(path);
   content.at(at) = static_cast<char>(content.at(at) ^ 1);

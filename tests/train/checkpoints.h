@@ -10,6 +10,9 @@
 
 namespace trireme::train {
 
+/// Names of files and folders.
+using Names = std::vector<std::string>;
+
 /// Large enough for the model to be written in several pieces.
 inline constexpr std::int64_t kModelElements = 300'000;
 

@@ -7,6 +7,7 @@
 #include "expect_error.h"
 #include "temporary_folder.h"
 #include "train/data/token_source.h"
+#include "train/raw.h"
 
 namespace trireme::train {
 namespace {
@@ -16,11 +17,6 @@ Tokens counting(int count) {
   std::vector<std::int32_t> tokens(count);
   std::iota(tokens.begin(), tokens.end(), 0);
   return {tokens, std::max(count, 1), "counting"};
-}
-
-template <class T>
-std::string raw(const std::vector<T>& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
 template <class T = std::uint16_t>

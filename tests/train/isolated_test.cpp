@@ -1,6 +1,5 @@
 // Training on a device that the host reaches only by copies gives the losses of the CPU, bit for bit: one device, ranks
 // with overlapped communication, validation, checkpoints from one device to the other.
-#include <map>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -8,6 +7,7 @@
 #include "support/isolated_device.h"
 #include "temporary_folder.h"
 #include "train/curves.h"
+#include "train/run_all.h"
 #include "trireme/train.h"
 
 namespace trireme {
@@ -31,12 +31,7 @@ TEST(IsolatedTraining, LossesAreThoseOfTheCpu) {
   check("mlp", DType::F64);
 }
 
-constexpr int kSteps = 4;
-
-struct Ran {
-  std::map<std::int64_t, double> losses{};
-  RunSummary summary{};
-};
+constexpr int kIsolatedSteps = 4;
 
 RunOptions run_on(const DeviceFactory& devices, const std::string& mesh, int zero) {
   RunOptions options;
@@ -44,7 +39,7 @@ RunOptions run_on(const DeviceFactory& devices, const std::string& mesh, int zer
   options.settings.batch = 6;
   options.settings.length = 16;
   options.settings.rate = "constant:0.003";
-  options.settings.steps = kSteps;
+  options.settings.steps = kIsolatedSteps;
   options.plan.mesh = parse_mesh(mesh);
   options.plan.zero = zero;
   options.settings.validation =
@@ -52,16 +47,6 @@ RunOptions run_on(const DeviceFactory& devices, const std::string& mesh, int zer
   options.rank_kind = RankKind::Threads;
   options.make_device = devices;
   return options;
-}
-
-Ran run_all(RunOptions options) {
-  Ran ran;
-  options.observer.step = [&](const RunFacts&, const StepReport& report) {
-    ran.losses[report.step] = report.loss;
-  };
-  options.observer.end = [&](const RunFacts&, const RunSummary& summary) { ran.summary = summary; };
-  run_ranks(std::move(options), [](TrainingRun& run) { run.train(); });
-  return ran;
 }
 
 class IsolatedRun : public ::testing::Test {
@@ -84,12 +69,12 @@ class IsolatedRun : public ::testing::Test {
     const Ran whole = run(cpu_devices(1), "data=2", 1);
     RunOptions half = run_on(first, "data=2", 1);
     half.run_folder = folder_ / std::to_string(++runs_);
-    half.settings.steps = kSteps / 2;
+    half.settings.steps = kIsolatedSteps / 2;
     (void)run_all(half);
     RunOptions rest = run_on(second, "data=2", 1);
     rest.resume = half.run_folder;
     const Ran resumed = run_all(rest);
-    ASSERT_EQ(resumed.losses.size(), static_cast<std::size_t>(kSteps - kSteps / 2));
+    ASSERT_EQ(resumed.losses.size(), static_cast<std::size_t>(kIsolatedSteps - kIsolatedSteps / 2));
     for (const auto& [step, loss] : resumed.losses) {
       EXPECT_EQ(loss, whole.losses.at(step)) << step;
     }

@@ -12,7 +12,7 @@
 namespace trireme::train {
 namespace {
 
-TrainerOptions small_run() {
+TrainerOptions small_training() {
   TrainerOptions options;
   options.model = preset_model("gpt-nano");
   options.batch = {.sequences = 8, .length = 32};
@@ -26,7 +26,7 @@ std::unique_ptr<Device> one_thread() {
 TEST(MemoryPlan, IsWhatTheTrainerTakes) {
   const std::unique_ptr<Device> device = one_thread();
   for (const RecomputeMode mode : {RecomputeMode::None, RecomputeMode::Full}) {
-    TrainerOptions options = small_run();
+    TrainerOptions options = small_training();
     options.plan.recompute.mode = mode;
     const MemoryNeed need = plan_memory(options, *device);
     const Trainer trainer(options, *device);
@@ -41,7 +41,7 @@ TEST(MemoryPlan, IsWhatTheTrainerTakes) {
 
 TEST(MemoryPlan, CountsWhatSynchronizationKeeps) {
   const std::unique_ptr<Device> device = one_thread();
-  TrainerOptions options = small_run();
+  TrainerOptions options = small_training();
   const MemoryNeed alone = plan_memory(options, *device);
   EXPECT_EQ(alone.synchronization.count, 0);
   const std::int64_t model = 4 * Trainer(options, *device).parameter_count();
@@ -55,7 +55,7 @@ TEST(MemoryPlan, CountsWhatSynchronizationKeeps) {
 /// Nothing reads the logits of a training step, so their gradient reuses their memory. As an output, as in the forward
 /// graph, they would need separate memory.
 TEST(MemoryPlan, KeepsNoLogits) {
-  TrainerOptions options = small_run();
+  TrainerOptions options = small_training();
   ModelConfig config = preset_model("gpt-nano");
   config.vocabulary = 4096;
   options.model = config;
@@ -76,7 +76,7 @@ TEST(MemoryPlan, KeepsNoLogits) {
 /// For every rank of a plan, without compiling anything.
 TEST(MemoryPlan, IsPredicted) {
   const std::unique_ptr<Device> device = one_thread();
-  TrainerOptions options = small_run();
+  TrainerOptions options = small_training();
   options.plan.mesh = parse_mesh("pipe=2,data=2");
   options.plan.microbatches = 2;
   options.plan.zero = 1;
@@ -96,14 +96,14 @@ TEST(MemoryPlan, IsPredicted) {
 TEST(MemoryPlan, CompilesOnlyFixesThatMayFit) {
   const std::unique_ptr<Device> device = one_thread();
   const std::int64_t before = compilation_count();
-  EXPECT_TRUE(find_memory_fixes(small_run(), {1000}, *device).empty());
+  EXPECT_TRUE(find_memory_fixes(small_training(), {1000}, *device).empty());
   EXPECT_EQ(compilation_count() - before, 2);
 }
 
 /// All of them fit at the stated cost, and the batch is the largest possible.
 TEST(MemoryPlan, FixesFit) {
   const std::unique_ptr<Device> device = one_thread();
-  const TrainerOptions options = small_run();
+  const TrainerOptions options = small_training();
   const MemoryNeed need = plan_memory(options, *device);
   for (const double share : {0.95, 0.8, 0.65}) {
     const Bytes limit{static_cast<std::int64_t>(share * static_cast<double>(need.total().count))};
@@ -126,7 +126,7 @@ TEST(MemoryPlan, FixesFit) {
 /// Only recomputation costs FLOPs, and more of it costs more.
 TEST(MemoryPlan, KnowsWhatFixesCost) {
   const std::unique_ptr<Device> device = one_thread();
-  const TrainerOptions options = small_run();
+  const TrainerOptions options = small_training();
   const MemoryNeed need = plan_memory(options, *device);
   for (const MemoryFix& fix : find_memory_fixes(options, {need.total().count - 1}, *device)) {
     EXPECT_EQ(fix.extra_flops > 1e-9, fix.options.plan.recompute.any()) << fix.extra_flops;
@@ -136,7 +136,7 @@ TEST(MemoryPlan, KnowsWhatFixesCost) {
 
 TEST(MemoryPlan, FixesIncludeMicrobatchesAndNoMasterWeights) {
   const std::unique_ptr<Device> device = one_thread();
-  TrainerOptions options = small_run();
+  TrainerOptions options = small_training();
   ModelConfig config = preset_model("gpt-nano");
   config.dtype = DType::BF16;
   options.model = config;

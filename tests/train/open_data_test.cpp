@@ -9,15 +9,11 @@
 
 #include "expect_error.h"
 #include "temporary_folder.h"
+#include "train/raw.h"
 #include "trireme/train_data.h"
 
 namespace trireme {
 namespace {
-
-template <class T>
-std::string raw(const std::vector<T>& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
-}
 
 /// Two-byte tokens 0 … last, enough for a few windows.
 std::string token_file(std::uint16_t last) {

@@ -68,6 +68,28 @@ TEST(RunNotes, NameOptionsWithoutEffect) {
             "--master none has no effect: f32 weights have no master copies");
 }
 
+TEST(RunNotes, NameAValidationThatComesAfterTheEnd) {
+  Case late;
+  late.settings.steps = 20;
+  late.settings.validate_every = 21;
+  EXPECT_EQ(late.notes(),
+            "--validate-every 21 validates after the last step only: the run has 20 steps");
+  late.settings.validate_every = 20;
+  EXPECT_EQ(late.notes(), "");
+}
+
+TEST(RunNotes, NameSettingsOfLanguageModels) {
+  Case one;
+  one.settings.vocabulary = 99;
+  one.settings.validation = 0.25;
+  const AnyModelConfig mlp = preset_any_model("mlp");
+  EXPECT_EQ(
+      fmt::format("{}", fmt::join(run_notes(one.settings, one.plan, mlp), "\n")),
+      "--vocabulary 99 has no effect: mlp has no vocabulary\n"
+      "--validation 0.25 has no effect: validation examples are generated, not taken from the "
+      "training data");
+}
+
 TEST(RunNotes, KnowWhichDataIsForValidation) {
   Case files;
   files.settings.validation_data = {"held-out.txt"};
@@ -92,6 +114,12 @@ TEST(RunNotes, WarnAboutRanksThatWillIdle) {
   data.settings.batch = 3;
   EXPECT_EQ(data.notes(),
             "1 of 4 ranks along data will idle: there are only 3 sequences in the batch (--batch)");
+  data.settings.batch = 4;
+  EXPECT_EQ(data.notes(), "");
+  data.plan.microbatches = 2;
+  EXPECT_EQ(data.notes(),
+            "2 of 4 ranks along data will idle: there are only 2 sequences in a micro-batch "
+            "(--batch, --microbatches)");
   Case pipe = on_mesh("pipe=4");
   EXPECT_EQ(pipe.notes(),
             "with one micro-batch only one of 4 pipeline stages computes at a time; use "
@@ -99,6 +127,10 @@ TEST(RunNotes, WarnAboutRanksThatWillIdle) {
   Case tensor = on_mesh("tensor=16");
   EXPECT_EQ(tensor.notes(),
             "4 of 16 ranks along tensor will idle: there are only 12 attention heads (the model)");
+  Case expert = on_mesh("expert=2");
+  expert.settings.batch = 4;
+  EXPECT_EQ(expert.notes(),
+            "1 of 2 ranks along expert will idle: there is only 1 expert (--experts)");
 }
 
 }  // namespace

@@ -20,13 +20,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "expect_error.h"
+#include "train/samples.h"
 #include "trireme/error.h"
 #include "trireme/sampler.h"
 
 namespace trireme {
 namespace {
 
-using Samples = std::vector<SampleIndex>;
 using std::chrono::microseconds;
 
 constexpr Rank kRanks = 5;  ///< the last is the master
@@ -487,34 +488,26 @@ TEST(SampleMaster, NothingIsGivenWhileTheRestIsUnconfirmed) {
       });
 }
 
-template <class Action>
-std::string refusal(const Action& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "was not refused";
-}
-
 TEST(SampleMaster, RefusesWhatCannotBe) {
   run_threads(1, [](World& world) {
-    EXPECT_EQ(refusal([&] { const SampleMaster master(world.all()); }),
+    EXPECT_EQ(error_message(ErrorKind::Usage, [&] { const SampleMaster master(world.all()); }),
               "sampler: the master is alone in its group, without workers");
-    EXPECT_EQ(refusal([&] { (void)make_sampler(world.all(), 0); }),
+    EXPECT_EQ(error_message(ErrorKind::Usage, [&] { (void)make_sampler(world.all(), 0); }),
               "sampler: rank 0 as the master of rank 0; it must be another one of the group's 1");
-    EXPECT_EQ(refusal([&] { (void)make_sampler(world.all(), 7); }),
+    EXPECT_EQ(error_message(ErrorKind::Usage, [&] { (void)make_sampler(world.all(), 7); }),
               "sampler: rank 7 as the master of rank 0; it must be another one of the group's 1");
   });
   run_on_threads(
       2,
       [](SampleMaster& master) {
-        EXPECT_EQ(refusal([&] { (void)master.serve_pool({.samples = 0}); }),
+        EXPECT_EQ(error_message(ErrorKind::Usage, [&] { (void)master.serve_pool({.samples = 0}); }),
                   "sampler: 0 samples; there must be at least one");
-        EXPECT_EQ(refusal([&] { (void)master.serve_lists({{}}); }), "sampler: 1 lists for 2 ranks");
-        EXPECT_EQ(refusal([&] {
-                    (void)master.serve_lists({{1}, {2}});
-                  }),
+        EXPECT_EQ(error_message(ErrorKind::Usage, [&] { (void)master.serve_lists({{}}); }),
+                  "sampler: 1 lists for 2 ranks");
+        EXPECT_EQ(error_message(ErrorKind::Usage,
+                                [&] {
+                                  (void)master.serve_lists({{1}, {2}});
+                                }),
                   "sampler: rank 0 is the master and takes no samples, but has a list of them");
       },
       [](Rank, Sampler&) {});

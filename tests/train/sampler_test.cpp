@@ -14,14 +14,14 @@
 
 #include <gtest/gtest.h>
 
+#include "expect_error.h"
 #include "train/sampler/ledger.h"
-#include "trireme/error.h"
+#include "train/samples.h"
 
 namespace trireme {
 namespace {
 
 using train::SampleLedger;
-using Samples = std::vector<SampleIndex>;
 
 Samples all_of(const Shard& shard) {
   Samples samples(static_cast<std::size_t>(shard.size()));
@@ -44,19 +44,6 @@ Samples first_numbers(std::int64_t n) {
 
 void append(Samples& to, const Samples& some) {
   to.insert(to.end(), some.begin(), some.end());
-}
-
-/// The message of the Error that `action` must throw.
-template <class Action>
-std::string refusal(const Action& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::Usage);
-    return error.what();
-  }
-  ADD_FAILURE() << "did not throw";
-  return {};
 }
 
 // The even split is an exact partition, even when sizes do not divide and some workers get nothing.
@@ -144,7 +131,7 @@ TEST(Shard, IsThereForHugeData) {
 
 TEST(Shard, RefusesNumbersThatCannotBe) {
   const auto refused = [](const ShardOptions& options, Rank worker = 0) {
-    return refusal([&] { (void)Shard(options, worker); });
+    return error_message(ErrorKind::Usage, [&] { (void)Shard(options, worker); });
   };
   EXPECT_EQ(refused({.samples = 0}), "sampler: 0 samples; there must be at least one");
   EXPECT_EQ(refused({.samples = -3}), "sampler: -3 samples; there must be at least one");
@@ -160,7 +147,7 @@ TEST(Shard, RefusesNumbersThatCannotBe) {
             "sampler: each sample in 0 shards of 2 workers; it can be in 1 to 2");
   EXPECT_EQ(refused({.samples = 5, .epoch = -1}), "sampler: epoch -1; they are numbered from 0");
   const Shard shard({.samples = 5}, 0);
-  EXPECT_EQ(refusal([&] { (void)shard.at(5); }),
+  EXPECT_EQ(error_message(ErrorKind::Usage, [&] { (void)shard.at(5); }),
             "sampler: place 5 is out of range in a shard of 5");
 }
 
@@ -184,11 +171,12 @@ TEST(ShardSampler, EpochEndsOnceAllIsConfirmed) {
   EXPECT_EQ(sampler->take(5).size(), 3U);
   EXPECT_TRUE(sampler->take(5).empty());
   EXPECT_EQ(sampler->unconfirmed(), 3);
-  EXPECT_EQ(refusal([&] { sampler->confirm(4); }),
+  EXPECT_EQ(error_message(ErrorKind::Usage, [&] { sampler->confirm(4); }),
             "sampler: confirm(4); 3 are taken and not confirmed");
-  EXPECT_EQ(refusal([&] { sampler->confirm(-1); }),
+  EXPECT_EQ(error_message(ErrorKind::Usage, [&] { sampler->confirm(-1); }),
             "sampler: confirm(-1); 3 are taken and not confirmed");
-  EXPECT_EQ(refusal([&] { (void)sampler->take(0); }), "sampler: take(0); it must be at least 1");
+  EXPECT_EQ(error_message(ErrorKind::Usage, [&] { (void)sampler->take(0); }),
+            "sampler: take(0); it must be at least 1");
   sampler->confirm(3);
   EXPECT_TRUE(sampler->take(5).empty());
   EXPECT_EQ(sampler->take(5).size(), 3U);
@@ -208,7 +196,7 @@ TEST(ListsBySpeed, CutsInProportion) {
 
 TEST(ListsBySpeed, RefusesSpeedsThatCannotBe) {
   const auto refused = [](std::vector<double> speeds) {
-    return refusal([&] { (void)lists_by_speed({.samples = 5}, speeds); });
+    return error_message(ErrorKind::Usage, [&] { (void)lists_by_speed({.samples = 5}, speeds); });
   };
   EXPECT_EQ(refused({0, 0}), "sampler: no rank has a speed above 0");
   EXPECT_EQ(refused({}), "sampler: no rank has a speed above 0");

@@ -7,6 +7,7 @@
 
 #include "temporary_folder.h"
 #include "train/curves.h"
+#include "train/run_all.h"
 #include "train/sync/make_strategy.h"
 #include "trireme/comm.h"
 #include "trireme/train.h"
@@ -28,21 +29,6 @@ RunOptions small_run(const std::string& sync, const std::string& folder, int wor
   options.make_device = cpu_devices(1);
   options.run_folder = folder;
   return options;
-}
-
-struct Ran {
-  std::map<std::int64_t, StepReport> steps{};
-  RunSummary summary{};
-};
-
-Ran run_all(RunOptions options) {
-  Ran ran;
-  options.observer.step = [&](const RunFacts&, const StepReport& report) {
-    ran.steps[report.step] = report;
-  };
-  options.observer.end = [&](const RunFacts&, const RunSummary& summary) { ran.summary = summary; };
-  run_ranks(std::move(options), [](TrainingRun& run) { run.train(); });
-  return ran;
 }
 
 class SyncRun : public ::testing::Test {

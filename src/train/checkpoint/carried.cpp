@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "train/sizes.h"
 #include "trireme/partition.h"
 
 namespace trireme::train {
@@ -34,7 +35,7 @@ bool is_carried(std::string_view name) {
 }
 
 std::vector<std::byte> carried_over(const Value& state, const TensorView* saved) {
-  std::vector<std::byte> elements(static_cast<std::size_t>(size_of(state.type).count));
+  std::vector<std::byte> elements(container_size(size_of(state.type)));
   if (saved == nullptr) {
     return elements;
   }

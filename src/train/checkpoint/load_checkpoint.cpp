@@ -10,21 +10,18 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_folder.h"
 #include "train/checkpoint/checksum.h"
+#include "train/input_error.h"
 #include "trireme/error.h"
 #include "trireme/message.h"
 
 namespace trireme::train {
 namespace {
 
-[[noreturn]] void fail(const std::string& path, const std::string& problem) {
-  throw Error(ErrorKind::Input, fmt::format("{}: {}", path, problem));
-}
-
 std::string file_in(const std::string& folder, std::string_view name) {
   std::string path = fmt::format("{}/{}", folder, name);
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) {
-    fail(path, "is missing");
+    throw_input_error(path, "is missing");
   }
   return path;
 }
@@ -64,13 +61,13 @@ SafetensorsFile open_checked(const std::string& folder, const ManifestFile& expe
   {
     const MappedFile file(path);
     if (std::cmp_not_equal(file.bytes().size(), expected.bytes)) {
-      fail(path,
-           fmt::format("has {} bytes; the manifest says {}", file.bytes().size(), expected.bytes));
+      throw_input_error(path, fmt::format("has {} bytes; the manifest says {}", file.bytes().size(),
+                                          expected.bytes));
     }
     const std::string xxh3 = checksum_text(checksum_of(file.bytes()));
     if (xxh3 != expected.xxh3) {
-      fail(path, fmt::format("is damaged {}: its checksum is {}; the manifest says {}",
-                             damaged_part(path, expected), xxh3, expected.xxh3));
+      throw_input_error(path, fmt::format("is damaged {}: its checksum is {}; the manifest says {}",
+                                          damaged_part(path, expected), xxh3, expected.xxh3));
     }
   }
   return SafetensorsFile(path);
@@ -115,7 +112,7 @@ Checkpoint load_checkpoint(const std::string& path) {
   const ManifestFile* model = find_file(manifest, kModelFile);
   const ManifestFile* optimizer = find_file(manifest, kOptimizerFile);
   if (model == nullptr) {
-    fail(manifest_path, fmt::format("does not list {}", kModelFile));
+    throw_input_error(manifest_path, fmt::format("does not list {}", kModelFile));
   }
   return {.path = path,
           .info = manifest.info,
@@ -129,7 +126,7 @@ std::optional<LoadedCheckpoint> load_latest(const std::string& folder) {
   if (steps.empty()) {
     std::error_code ignored;
     if (std::filesystem::exists(fmt::format("{}/{}", folder, kLatestFile), ignored)) {
-      fail(folder, fmt::format("has a file '{}' and no checkpoint", kLatestFile));
+      throw_input_error(folder, fmt::format("has a file '{}' and no checkpoint", kLatestFile));
     }
     return std::nullopt;
   }
@@ -146,7 +143,7 @@ std::optional<LoadedCheckpoint> load_latest(const std::string& folder) {
       remarks.emplace_back(error.what());
     }
   }
-  fail(folder, fmt::format("no checkpoint is whole: {}", fmt::join(remarks, "; ")));
+  throw_input_error(folder, fmt::format("no checkpoint is whole: {}", fmt::join(remarks, "; ")));
 }
 
 }  // namespace trireme::train

@@ -12,6 +12,7 @@
 #include "base/mapped_file.h"
 #include "train/data/tokenizer_file.h"
 #include "train/data/words.h"
+#include "train/input_error.h"
 #include "trireme/error.h"
 #include "trireme/message.h"
 
@@ -45,8 +46,6 @@ std::array<std::string, 256> byte_spelling() {
 std::string_view first_character_of(std::string_view text) {
   return text.substr(0, std::max<std::size_t>(utf8_length(text), 1));
 }
-
-constexpr std::string_view kSpace = "\u2581";
 
 std::string replaced(std::string_view text, std::string_view from, std::string_view to) {
   std::string out;
@@ -259,26 +258,22 @@ class BpeTokenizer::AddedFinder {
 
 namespace {
 
-[[noreturn]] void fail(std::string_view what, const std::string& problem) {
-  throw Error(ErrorKind::Input, fmt::format("{}: {}", what, problem));
-}
-
 std::int32_t token_of(const TokenizerFile& file, const std::string& name, std::string_view user,
                       std::string_view what) {
   const auto at = file.vocabulary.find(name);
   if (at == file.vocabulary.end()) {
-    fail(what, fmt::format("{} needs the token {}, which the vocabulary does not have", user,
-                           in_quotes(name)));
+    throw_input_error(what, fmt::format("{} needs the token {}, which the vocabulary does not have",
+                                        user, in_quotes(name)));
   }
   return at->second;
 }
 
 /// Whether a space follows another character.
 bool has_inner_space(std::string_view name) {
-  while (name.starts_with(kSpace)) {
-    name.remove_prefix(kSpace.size());
+  while (name.starts_with(kSpelledSpace)) {
+    name.remove_prefix(kSpelledSpace.size());
   }
-  return name.find(kSpace) != std::string_view::npos;
+  return name.find(kSpelledSpace) != std::string_view::npos;
 }
 
 }  // namespace
@@ -308,7 +303,7 @@ void BpeTokenizer::keep_tokens(const TokenizerFile& file, std::string_view what)
                                      fmt::format("byte {}", byte), what);
   }
   for (const auto& [name, token] : file.vocabulary) {
-    keep_bytes(token, pattern_ ? unspelled(name, bytes) : replaced(name, kSpace, " "));
+    keep_bytes(token, pattern_ ? unspelled(name, bytes) : replaced(name, kSpelledSpace, " "));
     if (ignore_merges_ || (!pattern_ && first_character_of(name).size() == name.size())) {
       whole_.emplace(pattern_ ? unspelled(name, bytes) : name, token);
     }
@@ -327,25 +322,24 @@ void BpeTokenizer::keep_merges(const TokenizerFile& file, std::string_view what)
     const std::uint64_t pair =
         pair_key(token_of(file, left, user, what), token_of(file, right, user, what));
     if (!merges_.emplace(pair, merge).second) {
-      fail(what,
-           fmt::format("{} of {} and {} is given twice", user, in_quotes(left), in_quotes(right)));
+      throw_input_error(what, fmt::format("{} of {} and {} is given twice", user, in_quotes(left),
+                                          in_quotes(right)));
     }
     words_begin_with_space_ = words_begin_with_space_ && !has_inner_space(left + right);
   }
 }
 
 void BpeTokenizer::keep_bytes(std::int32_t token, std::string bytes) {
-  const auto index = static_cast<std::size_t>(token);
-  bytes_of_.resize(std::max(bytes_of_.size(), index + 1));
-  bytes_of_[index] = std::move(bytes);
+  bytes_of_.resize(std::max(vocabulary(), token + 1));
+  bytes_of_[token] = std::move(bytes);
 }
 
 std::string BpeTokenizer::spelled(std::string_view text, bool is_first) const {
-  std::string out = replaced(text, " ", kSpace);
+  std::string out = replaced(text, " ", kSpelledSpace);
   const AddedSpace added = sentence_piece_.added_space;
   const bool adds = added == AddedSpace::Always || (added == AddedSpace::First && is_first);
-  if (adds && (sentence_piece_.space_may_repeat || !out.starts_with(kSpace))) {
-    out.insert(0, kSpace);
+  if (adds && (sentence_piece_.space_may_repeat || !out.starts_with(kSpelledSpace))) {
+    out.insert(0, kSpelledSpace);
   }
   return out;
 }
@@ -357,15 +351,15 @@ std::size_t BpeTokenizer::first_word_of(std::string_view text) const {
   }
   std::size_t at = 0;
   if (sentence_piece_.splits_words) {
-    at = text.starts_with(kSpace) ? kSpace.size() : 0;
+    at = text.starts_with(kSpelledSpace) ? kSpelledSpace.size() : 0;
   } else if (!words_begin_with_space_) {
     return text.size();
   } else {
-    while (text.substr(at).starts_with(kSpace)) {
-      at += kSpace.size();
+    while (text.substr(at).starts_with(kSpelledSpace)) {
+      at += kSpelledSpace.size();
     }
   }
-  return std::min(text.find(kSpace, at), text.size());
+  return std::min(text.find(kSpelledSpace, at), text.size());
 }
 
 void BpeTokenizer::encode(std::string_view text, const Sink& sink) const {
@@ -406,10 +400,10 @@ std::vector<std::int32_t> BpeTokenizer::encode(std::string_view text) const {
 }
 
 const std::string& BpeTokenizer::bytes_of(std::int32_t token) const {
-  if (token < 0 || token >= vocabulary() || bytes_of_[static_cast<std::size_t>(token)].empty()) {
+  if (token < 0 || token >= vocabulary() || bytes_of_[token].empty()) {
     throw Error(ErrorKind::Usage, fmt::format("tokenizer: unknown token {}", token));
   }
-  return bytes_of_[static_cast<std::size_t>(token)];
+  return bytes_of_[token];
 }
 
 std::string BpeTokenizer::decode(std::span<const std::int32_t> tokens) const {

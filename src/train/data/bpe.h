@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/indexed_vector.h"
 #include "train/data/tokenizer_file.h"
 #include "train/data/tokens.h"
 
@@ -42,9 +43,7 @@ class BpeTokenizer {
   /// Tokens that belong before a text, such as <|begin_of_text|>; encode() does not add them.
   [[nodiscard]] const std::vector<std::int32_t>& beginning() const noexcept { return beginning_; }
   /// One more than the largest token.
-  [[nodiscard]] std::int32_t vocabulary() const noexcept {
-    return static_cast<std::int32_t>(bytes_of_.size());
-  }
+  [[nodiscard]] std::int32_t vocabulary() const noexcept { return bytes_of_.count(); }
 
  private:
   struct Merge {
@@ -69,8 +68,8 @@ class BpeTokenizer {
   /// By their bytes as words have them: characters of SentencePiece, or whole words if merges are ignored.
   std::unordered_map<std::string, std::int32_t> whole_;
   bool ignore_merges_ = false;
-  std::unordered_map<std::uint64_t, Merge> merges_;  ///< by left and right token
-  std::vector<std::string> bytes_of_;                ///< by token; "" if there is none
+  std::unordered_map<std::uint64_t, Merge> merges_;    ///< by left and right token
+  IndexedVector<std::int32_t, std::string> bytes_of_;  ///< by token id; empty for unused ids
   std::vector<std::pair<std::string, std::int32_t>> added_;
   std::vector<std::int32_t> beginning_;
 };

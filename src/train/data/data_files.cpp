@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/mapped_file.h"
-#include "trireme/error.h"
+#include "train/input_error.h"
 
 namespace trireme::train {
 namespace {
@@ -31,10 +31,6 @@ constexpr std::array kFormats{
     Format{"%PDF-"sv, "a PDF document", "extract its text first (pdftotext)"},
 };
 
-[[noreturn]] void fail(const std::string& name, const std::string& problem) {
-  throw Error(ErrorKind::Input, fmt::format("{}: {}", name, problem));
-}
-
 bool has_ending(const std::string& path, std::string_view ending) {
   return path.ends_with(ending);
 }
@@ -57,7 +53,7 @@ std::vector<std::string> files_in(const std::string& folder) {
     }
   }
   if (files.empty()) {
-    fail(folder, "is a folder without files");
+    throw_input_error(folder, "is a folder without files");
   }
   return files;
 }
@@ -93,13 +89,14 @@ void require_text(std::string_view content, const std::string& name) {
   const auto* const format = std::ranges::find_if(
       kFormats, [&](const Format& row) { return content.starts_with(row.start); });
   if (format != kFormats.end()) {
-    fail(name, fmt::format("is {}, not text; {}", format->is, format->instead));
+    throw_input_error(name, fmt::format("is {}, not text; {}", format->is, format->instead));
   }
   if (const std::size_t nul = content.substr(0, kSearched).find('\0');
       nul != std::string_view::npos) {
-    fail(name, fmt::format("is not text: byte {} is NUL; convert it to UTF-8, or name a file of "
-                           "tokens *.bin",
-                           nul));
+    throw_input_error(
+        name, fmt::format("is not text: byte {} is NUL; convert it to UTF-8, or name a file of "
+                          "tokens *.bin",
+                          nul));
   }
 }
 
@@ -109,7 +106,7 @@ void require_text_file(const std::string& path) {
 
 Tokens encode_text(std::string_view text, const BpeTokenizer* tokenizer, const std::string& name) {
   if (text.empty()) {
-    fail(name, "is empty; there is nothing to train on");
+    throw_input_error(name, "is empty; there is nothing to train on");
   }
   require_text(text, name);
   if (tokenizer != nullptr) {

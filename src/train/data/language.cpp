@@ -1,6 +1,7 @@
 #include "train/data/language.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <numeric>
@@ -10,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "base/indexed_vector.h"
 #include "train/data/random.h"
 #include "trireme/error.h"
 
@@ -20,7 +22,7 @@ namespace {
 constexpr std::string_view kAlphabet =
     " etaoinshrdlcumwfgypbvkxjqz.,\nETAOINSHRDLCUMWFGYPBVKXJQZ'-!?;:()";
 
-void require(bool right, const char* name, double value, const std::string& range) {
+void require_range(bool right, const char* name, double value, const std::string& range) {
   if (!right) {
     throw Error(ErrorKind::Usage, fmt::format("language: {} is {}, not {}", name, value, range));
   }
@@ -29,14 +31,14 @@ void require(bool right, const char* name, double value, const std::string& rang
 void check(const LanguageOptions& options) {
   const int most = static_cast<int>(kAlphabet.size());
   const std::string up_to_symbols = fmt::format("1 to {}", options.symbols);
-  require(options.symbols >= 2 && options.symbols <= most, "symbols", options.symbols,
-          fmt::format("2 to {}", most));
-  require(options.groups >= 1 && options.groups <= options.symbols, "groups", options.groups,
-          up_to_symbols);
-  require(options.successors >= 1 && options.successors <= options.symbols, "successors",
-          options.successors, up_to_symbols);
-  require(options.smoothing >= 0.001 && options.smoothing <= 1, "smoothing", options.smoothing,
-          "0.001 to 1");
+  require_range(options.symbols >= 2 && options.symbols <= most, "symbols", options.symbols,
+                fmt::format("2 to {}", most));
+  require_range(options.groups >= 1 && options.groups <= options.symbols, "groups", options.groups,
+                up_to_symbols);
+  require_range(options.successors >= 1 && options.successors <= options.symbols, "successors",
+                options.successors, up_to_symbols);
+  require_range(options.smoothing >= 0.001 && options.smoothing <= 1, "smoothing",
+                options.smoothing, "0.001 to 1");
 }
 
 /// -p ln p, which is 0 for p = 0.
@@ -54,12 +56,12 @@ double sum_of(std::span<const double> weights) {
 }
 
 /// The index at which the cumulative weights reach the fraction `u` in [0, 1) of their sum.
-int pick(std::span<const double> weights, double sum, double u) {
+std::size_t pick(std::span<const double> weights, double sum, double u) {
   double rest = u * sum;
-  int last = 0;
+  std::size_t last = 0;
   for (std::size_t i = 0; i < weights.size(); ++i) {
     if (weights[i] > 0) {
-      last = static_cast<int>(i);
+      last = i;
       if (rest < weights[i]) {
         break;
       }
@@ -69,52 +71,71 @@ int pick(std::span<const double> weights, double sum, double u) {
   return last;
 }
 
+/// What pick() returns for a row of weights, mostly by a look into a table. The result never falls as `u` grows, so where it
+/// is the same at both ends of an interval of `u`, it is the same within.
+class Picker {
+ public:
+  explicit Picker(std::span<const double> weights) : weights_(weights), sum_(sum_of(weights)) {
+    for (std::size_t k = 0; k < kIntervals; ++k) {
+      const double end = static_cast<double>(k + 1) / kIntervals;
+      const std::size_t low = pick(weights_, sum_, static_cast<double>(k) / kIntervals);
+      known_.at(k) = low == pick(weights_, sum_, std::nextafter(end, 0)) ? low : kUnknown;
+    }
+  }
+  [[nodiscard]] std::size_t operator()(double u) const {
+    const std::size_t known = known_[static_cast<std::size_t>(u * kIntervals)];
+    return known == kUnknown ? pick(weights_, sum_, u) : known;
+  }
+
+ private:
+  static constexpr std::size_t kIntervals = 256;
+  static constexpr std::size_t kUnknown = -1;
+  std::span<const double> weights_;
+  double sum_;
+  std::array<std::size_t, kIntervals> known_{};
+};
+
 }  // namespace
 
 Language::Language(const LanguageOptions& options)
-    : symbols_(options.symbols), groups_(options.groups) {
+    : symbols_(static_cast<std::size_t>(options.symbols)),
+      groups_(static_cast<std::size_t>(options.groups)) {
   check(options);
-  const auto n = static_cast<std::size_t>(symbols_);
-  next_.resize(static_cast<std::size_t>(groups_) * n * n);
-  for (int group = 0; group < groups_; ++group) {
-    for (int last = 0; last < symbols_; ++last) {
-      make_row(group, last, options);
-    }
+  next_.resize(groups_ * symbols_ * symbols_);
+  for (std::size_t context = 0; context < groups_ * symbols_; ++context) {
+    make_row(context, options);
   }
   find_stationary();
 }
 
 /// Draws successors without replacement, symbol i with weight 1 / (i+1).
-void Language::make_row(int group, int last, const LanguageOptions& options) {
-  const auto n = static_cast<std::size_t>(symbols_);
-  const std::size_t context = static_cast<std::size_t>(group) * n + static_cast<std::size_t>(last);
-  std::vector<double> popularity(n);
-  for (std::size_t i = 0; i < n; ++i) {
+void Language::make_row(std::size_t context, const LanguageOptions& options) {
+  std::vector<double> popularity(symbols_);
+  for (std::size_t i = 0; i < symbols_; ++i) {
     popularity[i] = 1 / static_cast<double>(i + 1);
   }
-  const std::span<double> row(next_.data() + context * n, n);
+  const std::span<double> row(next_.data() + context * symbols_, symbols_);
   const std::uint64_t stream = random_bits(options.seed, context);
   for (int k = 0; k < options.successors; ++k) {
-    const auto symbol = static_cast<std::size_t>(
-        pick(popularity, sum_of(popularity), random_unit(stream, static_cast<std::uint64_t>(k))));
+    const std::size_t symbol =
+        pick(popularity, sum_of(popularity), random_unit(stream, static_cast<std::uint64_t>(k)));
     row[symbol] = 1.0 / ((k + 1) * (k + 1));
     popularity[symbol] = 0;
   }
   const double sum = sum_of(row);
   for (double& p : row) {
-    p = (1 - options.smoothing) * p / sum + options.smoothing / symbols_;
+    p = (1 - options.smoothing) * p / sum + options.smoothing / options.symbols;
   }
 }
 
 /// The distribution of pairs one symbol later: p'(b,c) = sum over a of p(a,b) P(c | a,b).
 std::vector<double> Language::pairs_after(const std::vector<double>& pairs) const {
-  const auto n = static_cast<std::size_t>(symbols_);
-  const auto groups = static_cast<std::size_t>(groups_);
+  const std::size_t n = symbols_;
   std::vector<double> after(n * n, 0.0);
-  for (std::size_t context = 0; context < groups * n; ++context) {
+  for (std::size_t context = 0; context < groups_ * n; ++context) {
     const std::size_t b = context % n;
     double weight = 0;
-    for (std::size_t a = context / n; a < n; a += groups) {
+    for (std::size_t a = context / n; a < n; a += groups_) {
       weight += pairs[a * n + b];
     }
     for (std::size_t c = 0; c < n; ++c) {
@@ -129,7 +150,7 @@ std::vector<double> Language::pairs_after(const std::vector<double>& pairs) cons
 void Language::find_stationary() {
   constexpr int kMaxSteps = 100'000;
   constexpr double kSettled = 1e-14;
-  const auto count = static_cast<std::size_t>(symbols_) * static_cast<std::size_t>(symbols_);
+  const std::size_t count = symbols_ * symbols_;
   pairs_.assign(count, 1 / static_cast<double>(count));
   double moved = 1;
   for (int step = 0; step < kMaxSteps && moved > kSettled; ++step) {
@@ -140,36 +161,35 @@ void Language::find_stationary() {
   }
 }
 
-std::span<const double> Language::row(int before, int last) const {
-  const auto n = static_cast<std::size_t>(symbols_);
-  const auto group = static_cast<std::size_t>(before % groups_);
-  return std::span(next_).subspan((group * n + static_cast<std::size_t>(last)) * n, n);
+std::size_t Language::context(std::size_t before, std::size_t last) const {
+  return before % groups_ * symbols_ + last;
+}
+
+std::span<const double> Language::row(std::size_t context) const {
+  return std::span(next_).subspan(context * symbols_, symbols_);
 }
 
 double Language::probability(int before, int last, int next) const {
-  const auto known = [&](int symbol) { return symbol >= 0 && symbol < symbols_; };
+  const auto known = [&](int symbol) { return symbol >= 0 && symbol < symbols(); };
   TRIREME_CHECK(known(before) && known(last) && known(next),
                 fmt::format("symbols {} {} {} of {}", before, last, next, symbols_));
-  return row(before, last)[static_cast<std::size_t>(next)];
+  return row(context(position_of(before), position_of(last)))[position_of(next)];
 }
 
 double Language::entropy_rate() const {
-  const auto n = static_cast<std::size_t>(symbols_);
   double sum = 0;
-  for (int a = 0; a < symbols_; ++a) {
-    for (int b = 0; b < symbols_; ++b) {
-      sum += pairs_[static_cast<std::size_t>(a) * n + static_cast<std::size_t>(b)] *
-             entropy(row(a, b));
+  for (std::size_t a = 0; a < symbols_; ++a) {
+    for (std::size_t b = 0; b < symbols_; ++b) {
+      sum += pairs_[a * symbols_ + b] * entropy(row(context(a, b)));
     }
   }
   return sum;
 }
 
 double Language::unigram_entropy() const {
-  const auto n = static_cast<std::size_t>(symbols_);
   double sum = 0;
-  for (std::size_t a = 0; a < n; ++a) {
-    const std::span<const double> pairs = std::span(pairs_).subspan(a * n, n);
+  for (std::size_t a = 0; a < symbols_; ++a) {
+    const std::span<const double> pairs = std::span(pairs_).subspan(a * symbols_, symbols_);
     sum += surprise(std::accumulate(pairs.begin(), pairs.end(), 0.0));
   }
   return sum;
@@ -182,23 +202,17 @@ double Language::bigram_entropy() const {
 std::vector<std::int32_t> Language::sample(std::int64_t count, std::uint64_t seed) const {
   std::vector<std::int32_t> out;
   out.reserve(static_cast<std::size_t>(std::max<std::int64_t>(count, 0)));
-  // A sample takes millions of picks, and most of the time of each would go into the sum of its row.
-  std::vector<double> sums;
-  for (int group = 0; group < groups_; ++group) {
-    for (int symbol = 0; symbol < symbols_; ++symbol) {
-      sums.push_back(sum_of(row(group, symbol)));
-    }
+  std::vector<Picker> pickers;  // a sample takes millions of picks
+  for (std::size_t i = 0; i < groups_ * symbols_; ++i) {
+    pickers.emplace_back(row(i));
   }
-  const int first = pick(pairs_, sum_of(pairs_), random_unit(seed, 0));
-  int before = first / symbols_;
-  int last = first % symbols_;
+  const std::size_t first = pick(pairs_, sum_of(pairs_), random_unit(seed, 0));
+  std::size_t before = first / symbols_;
+  std::size_t last = first % symbols_;
   for (std::int64_t i = 0; i < count; ++i) {
-    out.push_back(before);
-    const double sum =
-        sums[static_cast<std::size_t>(before % groups_) * static_cast<std::size_t>(symbols_) +
-             static_cast<std::size_t>(last)];
-    const int next =
-        pick(row(before, last), sum, random_unit(seed, static_cast<std::uint64_t>(i) + 1));
+    out.push_back(static_cast<std::int32_t>(before));
+    const Picker& next_of = pickers[context(before, last)];
+    const std::size_t next = next_of(random_unit(seed, static_cast<std::uint64_t>(i) + 1));
     before = last;
     last = next;
   }
@@ -209,11 +223,11 @@ std::string Language::text(std::span<const std::int32_t> tokens) const {
   std::string out;
   out.reserve(tokens.size());
   for (const std::int32_t token : tokens) {
-    if (token < 0 || token >= symbols_) {
+    if (token < 0 || token >= symbols()) {
       throw Error(ErrorKind::Usage, fmt::format("language: symbol {} is out of range; there are {}",
                                                 token, symbols_));
     }
-    out += kAlphabet[static_cast<std::size_t>(token)];
+    out += kAlphabet[position_of(token)];
   }
   return out;
 }

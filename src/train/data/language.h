@@ -2,6 +2,7 @@
 // from any thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -30,7 +31,7 @@ class Language {
   /// Throws Error(Usage) on options out of range.
   explicit Language(const LanguageOptions& options = {});
 
-  [[nodiscard]] int symbols() const noexcept { return symbols_; }
+  [[nodiscard]] int symbols() const noexcept { return static_cast<int>(symbols_); }
   /// The probability of `next` after the symbols `before`, `last`.
   [[nodiscard]] double probability(int before, int last, int next) const;
 
@@ -46,13 +47,16 @@ class Language {
   [[nodiscard]] std::string text(std::span<const std::int32_t> tokens) const;
 
  private:
-  [[nodiscard]] std::span<const double> row(int before, int last) const;
-  void make_row(int group, int last, const LanguageOptions& options);
+  /// The index of a context: the group of the symbol before the last, and the last symbol.
+  [[nodiscard]] std::size_t context(std::size_t before, std::size_t last) const;
+  /// The distribution of the next symbol.
+  [[nodiscard]] std::span<const double> row(std::size_t context) const;
+  void make_row(std::size_t context, const LanguageOptions& options);
   [[nodiscard]] std::vector<double> pairs_after(const std::vector<double>& pairs) const;
   void find_stationary();
 
-  int symbols_;
-  int groups_;
+  std::size_t symbols_;
+  std::size_t groups_;
   std::vector<double> next_;   ///< [groups, symbols, symbols]: group before the last, last, next
   std::vector<double> pairs_;  ///< [symbols, symbols]: stationary probability of each pair
 };

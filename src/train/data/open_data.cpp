@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "train/data/batches.h"
 #include "train/data/bpe.h"
 #include "train/data/data_files.h"
@@ -54,7 +55,7 @@ std::string known_text(const ToText& to_text, std::int64_t vocabulary,
   std::string text;
   while (!tokens.empty()) {
     const auto end = std::ranges::find_if(tokens, unknown);
-    const auto known = static_cast<std::size_t>(end - tokens.begin());
+    const std::size_t known = position_of(end - tokens.begin());
     text += known > 0 ? to_text(tokens.first(known)) : "\uFFFD";
     tokens = tokens.subspan(std::max<std::size_t>(known, 1));
   }
@@ -275,8 +276,8 @@ TrainData open_data(const MlpConfig& model, const TrainSettings& settings,
   options.outputs = model.outputs;
   TrainData data = generated(train::WaveTask(options), settings);
   data.name = "generated: noisy waves along fixed directions";
-  data.bounds->floor_is = "the variance of the targets' noise, which no model can foresee";
-  data.bounds->uninformed_is = "always answering the mean";
+  data.bounds->floor_is = "the variance of the targets' noise, which no model can predict";
+  data.bounds->uninformed_is = "always predicting the mean";
   return data;
 }
 
@@ -288,8 +289,8 @@ TrainData open_data(const ConvNetConfig& model, const TrainSettings& settings,
   options.classes = model.classes;
   TrainData data = generated(train::PatternTask(options), settings);
   data.name = "generated: patterns somewhere in noise, some labels wrong";
-  data.bounds->floor_is = "the entropy of the wrong labels, which no model can foresee";
-  data.bounds->uninformed_is = "guessing evenly among the classes";
+  data.bounds->floor_is = "the entropy of the wrong labels, which no model can predict";
+  data.bounds->uninformed_is = "guessing uniformly among the classes";
   return data;
 }
 

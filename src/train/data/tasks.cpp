@@ -5,9 +5,10 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "base/indexed_vector.h"
 #include "graph/random.h"
 #include "train/data/random.h"
-#include "trireme/error.h"
+#include "trireme/message.h"
 
 namespace trireme::train {
 namespace {
@@ -23,12 +24,6 @@ double normal(std::uint64_t stream, std::int64_t index) {
 /// Uniform in 0 … count - 1, up to 2^-53.
 std::int64_t pick(std::uint64_t stream, std::uint64_t counter, std::int64_t count) {
   return static_cast<std::int64_t>(random_unit(stream, counter) * static_cast<double>(count));
-}
-
-void require(bool holds, const std::string& what) {
-  if (!holds) {
-    throw Error(ErrorKind::Usage, what);
-  }
 }
 
 }  // namespace
@@ -120,8 +115,8 @@ std::int32_t PatternTask::draw(std::uint64_t example, std::span<float> image) co
     const std::int64_t at = i % (kPattern * kPattern);
     const std::int64_t y = row + at / kPattern;
     const std::int64_t x = column + at % kPattern;
-    image[static_cast<std::size_t>((channel * size + y) * size + x)] +=
-        patterns_[static_cast<std::size_t>(shown * kPattern * kPattern + at)];
+    image[position_of((channel * size + y) * size + x)] +=
+        patterns_[position_of(shown * kPattern * kPattern + at)];
   }
   const bool wrong = random_unit(example, Wrong) < options_.wrong_share;
   const std::int64_t turn = wrong ? 1 + pick(example, Other, options_.classes - 1) : 0;

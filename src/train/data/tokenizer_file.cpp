@@ -17,11 +17,11 @@ namespace {
 using Sorted = nlohmann::json;
 
 /// More than any tokenizer has; a larger number would only waste memory.
-constexpr std::int64_t kMaxTokens = 10'000'000;
+constexpr std::int64_t kMaxTokenIds = 10'000'000;
 
-class Reader {
+class TokenizerReader {
  public:
-  explicit Reader(std::string_view what) : what_(what) {}
+  explicit TokenizerReader(std::string_view what) : what_(what) {}
 
   [[noreturn]] void fail(const std::string& problem) const {
     throw Error(ErrorKind::Input, fmt::format("{}: {}", what_, problem));
@@ -47,8 +47,8 @@ class Reader {
   }
 
   [[nodiscard]] std::int32_t token(const std::string& name, const Sorted& value) const {
-    if (!value.is_number_unsigned() || value.get<std::uint64_t>() >= kMaxTokens) {
-      fail(fmt::format("token {} has no number of 0 to {}", in_quotes(name), kMaxTokens - 1));
+    if (!value.is_number_unsigned() || value.get<std::uint64_t>() >= kMaxTokenIds) {
+      fail(fmt::format("token {} has no number of 0 to {}", in_quotes(name), kMaxTokenIds - 1));
     }
     return value.get<std::int32_t>();
   }
@@ -78,8 +78,6 @@ class Reader {
  private:
   std::string_view what_;
 };
-
-constexpr std::string_view kSpace = "\u2581";
 
 /// The patterns of tokenizers that split text before ByteLevel spells its bytes.
 struct PatternRow {
@@ -114,7 +112,8 @@ std::vector<Sorted> parts_of(const Sorted& document, const char* field, const ch
 }
 
 /// ByteLevel with GPT-2's own pattern, or after a Split with a known one. Nothing if there is no ByteLevel.
-std::optional<WordPattern> find_pattern(const std::vector<Sorted>& parts, const Reader& reader) {
+std::optional<WordPattern> find_pattern(const std::vector<Sorted>& parts,
+                                        const TokenizerReader& reader) {
   if (parts.empty() || type_of(parts.back()) != "ByteLevel") {
     return std::nullopt;
   }
@@ -143,8 +142,8 @@ std::optional<WordPattern> find_pattern(const std::vector<Sorted>& parts, const 
 }
 
 /// Metaspace: a space becomes U+2581, and one is added in front.
-SentencePiece read_metaspace(const Sorted& part, const Reader& reader) {
-  if (part.value("replacement", "") != kSpace) {
+SentencePiece read_metaspace(const Sorted& part, const TokenizerReader& reader) {
+  if (part.value("replacement", "") != kSpelledSpace) {
     reader.fail("pre-tokenizer: Metaspace must replace a space by U+2581");
   }
   const std::string scheme =
@@ -157,13 +156,13 @@ SentencePiece read_metaspace(const Sorted& part, const Reader& reader) {
 }
 
 /// A normalizer that adds a space in front and spells spaces as U+2581.
-SentencePiece read_normalizers(const std::vector<Sorted>& parts, const Reader& reader) {
+SentencePiece read_normalizers(const std::vector<Sorted>& parts, const TokenizerReader& reader) {
   SentencePiece found{.added_space = AddedSpace::Never};
   bool replaces = false;
   for (const Sorted& part : parts) {
-    if (type_of(part) == "Prepend" && part.value("prepend", "") == kSpace) {
+    if (type_of(part) == "Prepend" && part.value("prepend", "") == kSpelledSpace) {
       found.added_space = AddedSpace::Always;
-    } else if (type_of(part) == "Replace" && part.value("content", "") == kSpace &&
+    } else if (type_of(part) == "Replace" && part.value("content", "") == kSpelledSpace &&
                part.value(Sorted::json_pointer("/pattern/String"), "") == " ") {
       replaces = true;
     } else {
@@ -179,7 +178,7 @@ SentencePiece read_normalizers(const std::vector<Sorted>& parts, const Reader& r
 }
 
 /// How the text is split and spelled.
-void read_spelling(const Sorted& document, const Reader& reader, TokenizerFile& file) {
+void read_spelling(const Sorted& document, const TokenizerReader& reader, TokenizerFile& file) {
   const std::vector<Sorted> before = parts_of(document, "normalizer", "normalizers");
   const std::vector<Sorted> parts = parts_of(document, "pre_tokenizer", "pretokenizers");
   file.pattern = find_pattern(parts, reader);
@@ -196,7 +195,7 @@ void read_spelling(const Sorted& document, const Reader& reader, TokenizerFile& 
   }
 }
 
-void read_model(const Sorted& model, const Reader& reader, TokenizerFile& file) {
+void read_model(const Sorted& model, const TokenizerReader& reader, TokenizerFile& file) {
   for (const char* field : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"}) {
     reader.refuse(model, "model:", field);
   }
@@ -213,7 +212,7 @@ void read_model(const Sorted& model, const Reader& reader, TokenizerFile& file) 
 }
 
 /// The tokens before the text in the template for a single text, such as <|begin_of_text|>.
-std::vector<std::int32_t> read_beginning(const Sorted& document, const Reader& reader) {
+std::vector<std::int32_t> read_beginning(const Sorted& document, const TokenizerReader& reader) {
   std::vector<std::int32_t> beginning;
   for (const Sorted& part : parts_of(document, "post_processor", "processors")) {
     const Sorted single = part.is_object() ? part.value("single", Sorted::array()) : Sorted();
@@ -233,7 +232,7 @@ std::vector<std::int32_t> read_beginning(const Sorted& document, const Reader& r
 }  // namespace
 
 TokenizerFile parse_tokenizer_file(std::string_view json, std::string_view what) {
-  const Reader reader(what);
+  const TokenizerReader reader(what);
   const Sorted document = reader.parse(json);
   const Sorted& model = reader.require(document, "model", Sorted::value_t::object);
   if (model.contains("type") && model["type"] != "BPE") {

@@ -16,6 +16,9 @@ namespace trireme::train {
 /// Where a tokenizer of SentencePiece's kind adds a space to the text.
 enum class AddedSpace : std::uint8_t { Never, First, Always };
 
+/// How tokens of SentencePiece's kind spell a space.
+inline constexpr std::string_view kSpelledSpace = "\u2581";
+
 /// Tokens of SentencePiece's kind spell a space as U+2581, and characters without a token as bytes, <0x00> to <0xFF>.
 struct SentencePiece {
   AddedSpace added_space = AddedSpace::Always;  ///< before the text, or also after each added token

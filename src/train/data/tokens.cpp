@@ -8,7 +8,9 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "base/indexed_vector.h"
 #include "base/mapped_file.h"
+#include "train/input_error.h"
 #include "trireme/error.h"
 
 namespace trireme::train {
@@ -17,10 +19,6 @@ namespace {
 constexpr std::array kKinds{TokenFileKind{20240520, 1, 2}, TokenFileKind{20240801, 7, 4}};
 constexpr int kPlainWidth = 2;
 constexpr std::size_t kHeaderBytes = kTokenHeaderNumbers * sizeof(std::int32_t);
-
-[[noreturn]] void fail(const std::string& path, const std::string& problem) {
-  throw Error(ErrorKind::Input, fmt::format("{}: {}", path, problem));
-}
 
 template <class T>
 void check_tokens(std::span<const T> tokens, std::int32_t vocabulary, const std::string& name,
@@ -52,20 +50,21 @@ TokenBytes token_bytes(std::span<const std::byte> file, const std::string& path)
     return {.bytes = file};
   }
   if (version != kind->version) {
-    fail(path, fmt::format("is a token file of llm.c, of version {}; only {} can be read", version,
-                           kind->version));
+    throw_input_error(
+        path, fmt::format("is a token file of llm.c, of version {}; only {} can be read", version,
+                          kind->version));
   }
   if (file.size() < kHeaderBytes) {
-    fail(path,
-         fmt::format("is truncated: {} bytes, but the header of a token file of llm.c has {}; "
-                     "copy it again",
-                     file.size(), kHeaderBytes));
+    throw_input_error(
+        path, fmt::format("is truncated: {} bytes, but the header of a token file of llm.c has {}; "
+                          "copy it again",
+                          file.size(), kHeaderBytes));
   }
   const std::span<const std::byte> data = file.subspan(kHeaderBytes);
-  if (count < 0 ||
-      data.size() != static_cast<std::size_t>(count) * static_cast<std::size_t>(kind->width)) {
-    fail(path, fmt::format("has {} bytes of tokens, but its header says {} tokens of {} bytes",
-                           data.size(), count, kind->width));
+  if (count < 0 || std::cmp_not_equal(data.size(), std::int64_t{count} * kind->width)) {
+    throw_input_error(
+        path, fmt::format("has {} bytes of tokens, but its header says {} tokens of {} bytes",
+                          data.size(), count, kind->width));
   }
   return {.bytes = data, .width = kind->width};
 }
@@ -105,7 +104,7 @@ void Tokens::Piece::copy(std::int64_t first, std::span<std::int32_t> out) const 
   std::visit(
       [&](const auto& all) {
         const auto begin = static_cast<std::int64_t>(all.size()) - (end - first);
-        const auto part = all.subspan(static_cast<std::size_t>(begin), out.size());
+        const auto part = all.subspan(position_of(begin), out.size());
         if (file == nullptr) {
           std::ranges::copy(part, out.begin());
           return;
@@ -133,10 +132,10 @@ void Tokens::copy(std::int64_t first, std::span<std::int32_t> out) const {
                 fmt::format("{} tokens from {} on of {}", out.size(), first, size()));
   auto piece = std::ranges::upper_bound(pieces_, first, {}, &Piece::end);
   for (; !out.empty(); ++piece) {
-    const std::int64_t count = std::min(piece->end - first, static_cast<std::int64_t>(out.size()));
-    piece->copy(first, out.first(static_cast<std::size_t>(count)));
-    out = out.subspan(static_cast<std::size_t>(count));
-    first += count;
+    const std::size_t count = std::min(position_of(piece->end - first), out.size());
+    piece->copy(first, out.first(count));
+    out = out.subspan(count);
+    first += static_cast<std::int64_t>(count);
   }
 }
 
@@ -144,7 +143,7 @@ Tokens open_bytes(const std::string& path) {
   auto file = std::make_shared<const MappedFile>(path);
   const std::string_view text = file->text();
   if (text.empty()) {
-    fail(path, "is empty; there is nothing to train on");
+    throw_input_error(path, "is empty; there is nothing to train on");
   }
   const std::span data(reinterpret_cast<const std::uint8_t*>(text.data()), text.size());
   return {Tokens::Data(data), std::move(file), kBytesVocabulary, path};
@@ -163,12 +162,13 @@ Tokens open_token_file(const std::string& path, std::int32_t vocabulary) {
   auto file = std::make_shared<const MappedFile>(path);
   const TokenBytes found = token_bytes(file->bytes(), path);
   if (found.bytes.empty()) {
-    fail(path, "holds no tokens; there is nothing to train on");
+    throw_input_error(path, "holds no tokens; there is nothing to train on");
   }
   if (found.bytes.size() % static_cast<std::size_t>(found.width) != 0) {
-    fail(path, fmt::format("has {} bytes, an odd number; a token takes 2 (a text must not be "
-                           "called *.bin)",
-                           found.bytes.size()));
+    throw_input_error(
+        path, fmt::format("has {} bytes, an odd number; a token takes 2 (a text must not be "
+                          "called *.bin)",
+                          found.bytes.size()));
   }
   const auto checked = [&](const auto& data) {
     check_tokens(data, vocabulary, path, ErrorKind::Input);

@@ -13,11 +13,6 @@
 namespace trireme::train {
 namespace {
 
-template <class T>
-std::span<const std::byte> bytes_of(const T& value) {
-  return std::as_bytes(std::span(&value, 1));
-}
-
 /// The graph of a forward pass over all positions, as in training, except that experts drop no tokens.
 Model make_uncached_model(ModelConfig config, std::int64_t length) {
   config.capacity_factor = 0;
@@ -86,9 +81,9 @@ void Decoder::append(std::int32_t token, Trace* trace) {
 void Decoder::run_cached(std::int32_t token, Trace* trace) {
   const auto position = static_cast<std::int32_t>(sequence_.size());
   const std::int32_t last = 0;
-  execution_.write("tokens", bytes_of(token));
-  execution_.write("positions", bytes_of(position));
-  execution_.write("last", bytes_of(last));
+  execution_.write("tokens", scalar_bytes(token));
+  execution_.write("positions", scalar_bytes(position));
+  execution_.write("last", scalar_bytes(last));
   execution_.run(trace);
 }
 

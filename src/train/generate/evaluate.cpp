@@ -1,12 +1,12 @@
 #include "trireme/evaluate.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include <fmt/format.h>
 
 #include "base/json.h"
+#include "train/clock.h"
 #include "train/generate/inference_ranks.h"
 #include "train/generate/source.h"
 #include "train/step/step_graph.h"
@@ -17,7 +17,7 @@
 namespace trireme {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using train::Clock;
 using train::ModelSource;
 using train::ShardedExecution;
 
@@ -25,7 +25,7 @@ constexpr std::int64_t kDefaultBatch = 8;
 constexpr std::int64_t kLongestDefault = 1024;
 
 /// The data and the compiled forward pass.
-struct Prepared {
+struct PreparedData {
   ModelSource source{};
   TrainData data{};
   const Batches* batches = nullptr;
@@ -55,8 +55,8 @@ TrainSettings data_settings(const EvaluateOptions& options, const ModelSource& s
   return settings;
 }
 
-Prepared prepare(const EvaluateOptions& options) {
-  Prepared prepared;
+PreparedData prepare(const EvaluateOptions& options) {
+  PreparedData prepared;
   prepared.source = train::open_model_source(options.source);
   const TrainSettings settings = data_settings(options, prepared.source);
   const ModelConfig& config = prepared.source.config;
@@ -96,7 +96,7 @@ std::int64_t windows_of(const Batches& batches) {
 /// Evaluates on one rank.
 class Evaluation {
  public:
-  Evaluation(const Prepared& prepared, ShardedExecution& execution)
+  Evaluation(const PreparedData& prepared, ShardedExecution& execution)
       : prepared_(prepared), execution_(execution) {
     const auto tokens = static_cast<std::size_t>(prepared.batch.sequences * prepared.batch.length);
     inputs_.resize(tokens);
@@ -138,7 +138,7 @@ class Evaluation {
     return execution_.number("loss");
   }
 
-  const Prepared& prepared_;
+  const PreparedData& prepared_;
   ShardedExecution& execution_;
   std::vector<std::int32_t> inputs_;
   std::vector<std::int32_t> targets_;
@@ -169,7 +169,7 @@ std::vector<std::string> problems(const EvaluateOptions& o) {
 
 void evaluate(const EvaluateOptions& options) {
   require_valid(options);
-  const Prepared prepared = prepare(options);
+  const PreparedData prepared = prepare(options);
   const std::int64_t windows = windows_of(*prepared.batches);
   const auto body = [&](Device& device, Communicator* communicator) {
     const bool leads = communicator == nullptr || communicator->rank() == 0;
@@ -186,7 +186,7 @@ void evaluate(const EvaluateOptions& options) {
         options.on_progress(done, windows);
       }
     });
-    summary.time = {std::chrono::duration<double>(Clock::now() - start).count()};
+    summary.time = train::since(start);
     if (leads && options.on_end) {
       options.on_end(summary);
     }

@@ -1,11 +1,11 @@
 #include "trireme/generate.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include <fmt/format.h>
 
 #include "base/json.h"
+#include "train/clock.h"
 #include "train/generate/decoder.h"
 #include "train/generate/inference_ranks.h"
 #include "train/generate/source.h"
@@ -15,18 +15,14 @@
 namespace trireme {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using train::Clock;
 using train::CompiledDecoder;
 using train::Decoder;
 using train::ModelSource;
 
 constexpr std::int64_t kDefaultTokens = 100;
 /// Sums over the keys go by blocks of this many; whole blocks make them independent of the number of tokens requested.
-constexpr std::int64_t kBlock = 64;
-
-Seconds since(Clock::time_point start) {
-  return {std::chrono::duration<double>(Clock::now() - start).count()};
-}
+constexpr std::int64_t kKeyBlock = 64;
 
 /// What to generate: checked, and the same on all ranks.
 struct Request {
@@ -51,7 +47,8 @@ Request make_request(const GenerateOptions& options, const ModelSource& source) 
           fmt::format("the prompt has {} tokens; with --tokens {} the text is longer than the "
                       "model's context of {}: use a shorter prompt or fewer tokens",
                       given, options.tokens.value_or(kDefaultTokens), context));
-  request.capacity = std::min(context, (given + request.tokens + kBlock - 1) / kBlock * kBlock);
+  request.capacity =
+      std::min(context, (given + request.tokens + kKeyBlock - 1) / kKeyBlock * kKeyBlock);
   return request;
 }
 
@@ -71,7 +68,7 @@ class Generation {
       decoder.append(token);
     }
     std::span<const float> logits = decoder.logits();
-    summary.prompt_time = since(start);
+    summary.prompt_time = train::since(start);
     const Clock::time_point begin = Clock::now();
     for (std::int64_t i = 0; i < request_.tokens; ++i) {
       const std::int32_t token = next(logits, i);
@@ -86,7 +83,7 @@ class Generation {
         logits = decoder.logits();
       }
     }
-    summary.time = since(begin);
+    summary.time = train::since(begin);
     summary.memory = decoder.memory();
     summary.weights = decoder.weights();
     if (leads() && options_.on_end) {

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "train/run/ranks.h"
 #include "train/step/step_graph.h"
 #include "trireme/comm.h"
 #include "trireme/error.h"
@@ -12,12 +13,6 @@ namespace trireme::train {
 namespace {
 
 using Body = std::function<void(Device& device, Communicator* communicator)>;
-
-WorldOptions world_options() {
-  WorldOptions options;
-  options.deadline = {10.0};  // long enough not to mistake a busy rank for a hung one
-  return options;
-}
 
 void run_forked(const InferenceRanks& ranks, const std::function<void(World&)>& rank_body) {
   SharedNumber refused;  // 1: a rank reported a usage or input error
@@ -31,7 +26,7 @@ void run_forked(const InferenceRanks& ranks, const std::function<void(World&)>& 
       throw;
     }
   };
-  if (launch(ranks.mesh.devices(), checked, world_options()) != 0) {
+  if (launch(ranks.mesh.devices(), checked, rank_world_options()) != 0) {
     throw Error(refused.get() != 0 ? ErrorKind::Input : ErrorKind::Peer,
                 "a rank failed; see its message above");
   }
@@ -42,16 +37,17 @@ void run_forked(const InferenceRanks& ranks, const std::function<void(World&)>& 
 void run_inference(const InferenceRanks& ranks, const Body& body) {
   const int count = ranks.mesh.devices();
   if (count == 1) {
-    body(*ranks.make_device(1), nullptr);
+    body(*ranks.make_device({}), nullptr);
     return;
   }
   const auto rank_body = [&](World& world) {
-    const std::unique_ptr<Device> device = ranks.make_device(count);
+    const std::unique_ptr<Device> device =
+        ranks.make_device({.rank = world.rank(), .ranks = count});
     Communicator communicator(world, ranks.mesh);
     body(*device, &communicator);
   };
   if (ranks.kind == RankKind::Threads) {
-    run_threads(count, rank_body, world_options());
+    run_threads(count, rank_body, rank_world_options());
   } else {
     run_forked(ranks, rank_body);
   }

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "train/data/bpe.h"
 #include "train/data/language.h"
 #include "trireme/error.h"
@@ -80,9 +81,8 @@ class LanguageCodec : public TextCodec {
     return tokens;
   }
   [[nodiscard]] std::string text_of(std::int32_t token) const override {
-    return static_cast<std::size_t>(token) < symbols_.size()
-               ? std::string(1, symbols_[static_cast<std::size_t>(token)])
-               : kUnknown;
+    return position_of(token) < symbols_.size() ? std::string(1, symbols_[position_of(token)])
+                                                : kUnknown;
   }
 
  private:

@@ -11,14 +11,14 @@
 namespace trireme {
 namespace {
 
-[[noreturn]] void refuse(const std::string& problem) {
+[[noreturn]] void refuse_experts(const std::string& problem) {
   throw Error(ErrorKind::Usage, fmt::format("experts: {}", problem));
 }
 
 std::int64_t whole(std::string_view what, std::string_view text) {
   const std::optional<std::int64_t> value = parse_integer(text);
   if (!value || *value < 0) {
-    refuse(fmt::format("{} is {}, not a whole number of 0 or more", what, in_quotes(text)));
+    refuse_experts(fmt::format("{} is {}, not a whole number of 0 or more", what, in_quotes(text)));
   }
   return *value;
 }
@@ -28,7 +28,7 @@ double real(std::string_view what, std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value) ||
       value < 0) {
-    refuse(fmt::format("{} is {}, not a number of 0 or more", what, in_quotes(text)));
+    refuse_experts(fmt::format("{} is {}, not a number of 0 or more", what, in_quotes(text)));
   }
   return value;
 }
@@ -40,19 +40,19 @@ GateOrder gate_order(std::string_view text) {
   if (text == "top-k-first") {
     return GateOrder::TopKFirst;
   }
-  refuse(fmt::format("gate is {}; write softmax-first or top-k-first", in_quotes(text)));
+  refuse_experts(fmt::format("gate is {}; write softmax-first or top-k-first", in_quotes(text)));
 }
 
 bool on_or_off(std::string_view what, std::string_view text) {
   if (text != "on" && text != "off") {
-    refuse(fmt::format("{} is {}; write on or off", what, in_quotes(text)));
+    refuse_experts(fmt::format("{} is {}; write on or off", what, in_quotes(text)));
   }
   return text == "on";
 }
 
 std::int64_t balance_groups(std::string_view text) {
   if (text != "batch" && text != "microbatch") {
-    refuse(fmt::format("per is {}; write batch or microbatch", in_quotes(text)));
+    refuse_experts(fmt::format("per is {}; write batch or microbatch", in_quotes(text)));
   }
   return text == "batch" ? 1 : 0;
 }
@@ -75,7 +75,7 @@ void set(ModelConfig& config, std::string_view name, std::string_view value) {
   } else if (name == "noise") {
     config.noisy_router = on_or_off(name, value);
   } else {
-    refuse(
+    refuse_experts(
         fmt::format("unknown setting {}; use per-token, every, gate, capacity, "
                     "balance, per, shared and noise",
                     in_quotes(name)));

@@ -66,6 +66,21 @@ void add_prediction(Json& json, const RunFacts& facts, const RunSummary& summary
   json["prediction_error"] = ran ? Json(predicted.count / measured.count - 1) : Json();
 }
 
+/// null if no step was traced.
+Json waterfall_json(const std::optional<Waterfall>& w) {
+  return !w ? Json()
+            : Json{{"step", w->step},
+                   {"ranks", w->ranks},
+                   {"messages", w->messages},
+                   {"collectives", w->collectives},
+                   {"gaps", w->gaps},
+                   {"memory_bound", w->memory_bound},
+                   {"matrix_products", w->products},
+                   {"attention", w->attention},
+                   {"recomputation", w->recomputation()},
+                   {"mfu", w->mfu}};
+}
+
 }  // namespace
 
 double ExpertLoad::imbalance() const {
@@ -133,6 +148,7 @@ std::string to_json(const RunFacts& facts, const RunSummary& summary) {
   json["floor"] = facts.bounds ? Json(facts.bounds->floor) : Json();
   json["uninformed_loss"] = facts.bounds ? Json(facts.bounds->uninformed) : Json();
   add_prediction(json, facts, summary);
+  json["waterfall"] = waterfall_json(summary.waterfall);
   json[facts.unit + "_per_second"] = summary.units_per_second;
   json["peak_flops_per_second"] = facts.peak_flops;
   json["measured_flops_per_second"] = facts.measured_flops;

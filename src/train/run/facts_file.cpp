@@ -45,9 +45,9 @@ void add_optional(Json& json, const RunFacts& f) {
 }
 
 /// Reads members by name; throws Error(Input) on one that is missing or has another type.
-class Reader {
+class FactsReader {
  public:
-  explicit Reader(const Json& json) : json_(json) {}
+  explicit FactsReader(const Json& json) : json_(json) {}
   void read(const char* name, std::string& to) const { to = json_.at(name).get<std::string>(); }
   void read(const char* name, double& to) const { to = json_.at(name).get<double>(); }
   void read(const char* name, std::int64_t& to) const { to = json_.at(name).get<std::int64_t>(); }
@@ -60,29 +60,29 @@ class Reader {
 void read_optional(const Json& json, RunFacts& f) {
   if (const Json* traffic = json.find("gradient_traffic")) {
     f.gradient_traffic.emplace();
-    Reader(*traffic).read("sent", f.gradient_traffic->sent);
-    Reader(*traffic).read("uncompressed", f.gradient_traffic->uncompressed);
+    FactsReader(*traffic).read("sent", f.gradient_traffic->sent);
+    FactsReader(*traffic).read("uncompressed", f.gradient_traffic->uncompressed);
   }
   if (const Json* bounds = json.find("bounds")) {
     f.bounds.emplace();
-    Reader(*bounds).read("floor", f.bounds->floor);
-    Reader(*bounds).read("uninformed", f.bounds->uninformed);
-    Reader(*bounds).read("floor_is", f.bounds->floor_is);
-    Reader(*bounds).read("uninformed_is", f.bounds->uninformed_is);
+    FactsReader(*bounds).read("floor", f.bounds->floor);
+    FactsReader(*bounds).read("uninformed", f.bounds->uninformed);
+    FactsReader(*bounds).read("floor_is", f.bounds->floor_is);
+    FactsReader(*bounds).read("uninformed_is", f.bounds->uninformed_is);
   }
   if (const Json* predicted = json.find("predicted")) {
     f.predicted.emplace();
-    Reader(*predicted).read("step_seconds", f.predicted->step.count);
-    Reader(*predicted).read("compute", f.predicted->compute);
-    Reader(*predicted).read("exposed", f.predicted->exposed);
-    Reader(*predicted).read("idle", f.predicted->idle);
+    FactsReader(*predicted).read("step_seconds", f.predicted->step.count);
+    FactsReader(*predicted).read("compute", f.predicted->compute);
+    FactsReader(*predicted).read("exposed", f.predicted->exposed);
+    FactsReader(*predicted).read("idle", f.predicted->idle);
   }
 }
 
 void read_lists(const Json& json, RunFacts& f) {
   for (const Json& part : json.at("memory_parts")) {
     f.memory_parts.push_back({part.at("what").get<std::string>(), {}});
-    Reader(part).read("bytes", f.memory_parts.back().bytes.count);
+    FactsReader(part).read("bytes", f.memory_parts.back().bytes.count);
   }
   for (const Json& note : json.at("notes")) {
     f.notes.push_back(note.get<std::string>());
@@ -90,7 +90,7 @@ void read_lists(const Json& json, RunFacts& f) {
 }
 
 RunFacts facts_of(const Json& json) {
-  const Reader reader(json);
+  const FactsReader reader(json);
   RunFacts f;
   reader.read("model", f.model);
   reader.read("weights", f.weights);
@@ -115,7 +115,7 @@ RunFacts facts_of(const Json& json) {
 }
 
 RunEnvironment environment_of(const Json& json) {
-  const Reader reader(json);
+  const FactsReader reader(json);
   RunEnvironment e;
   reader.read("version", e.version);
   reader.read("system", e.system);

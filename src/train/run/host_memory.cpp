@@ -32,7 +32,7 @@ std::optional<std::int64_t> number_in(const std::string& path) {
 std::optional<std::int64_t> number_of(std::string_view name, const std::string& path) {
   const std::string content = content_of(path);
   for (const std::string_view line : split(content, '\n')) {
-    const std::vector<std::string_view> words = split_words(line);
+    const std::vector<std::string_view> words = trireme::split_words(line);
     if (words.size() >= 2 && words[0] == name) {
       return parse_integer(words[1]);
     }

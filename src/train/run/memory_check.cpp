@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/indexed_vector.h"
 #include "train/step/memory_fixes.h"
 #include "trireme/error.h"
 
@@ -19,6 +20,13 @@ std::string largest_text(const MemoryNeed& need) {
                                 to_text(size_of(tensor.type)), tensor.origin));
   }
   return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+/// "89.42 MiB"; "89.42 MiB (93763492 B)" where that would look like `other`, which it is not.
+std::string text_apart(Bytes bytes, Bytes other) {
+  const std::string text = to_text(bytes);
+  return bytes == other || text != to_text(other) ? text
+                                                  : fmt::format("{} ({} B)", text, bytes.count);
 }
 
 /// What a batch is counted in.
@@ -61,8 +69,8 @@ std::string fixes_text(const TrainerOptions& options, const AvailableMemory& ava
   if (fixes.empty()) {
     const MemoryFix least = least_memory(options, device, rank);
     return fmt::format(
-        "\nno options fit: even {} needs {}; take a smaller --model{}, or more memory",
-        options_text(options, least.options), to_text(least.need),
+        "\nno options fit: even {} needs {}; use a smaller --model{}, or more memory",
+        options_text(options, least.options), text_apart(least.need, available.bytes),
         std::holds_alternative<ModelConfig>(options.model) ? " or --length" : "");
   }
   std::string text = fmt::format("\noptions that fit{}, cheapest first:",
@@ -88,7 +96,7 @@ AvailableMemory share_of(const AvailableMemory& machine, Bytes need, World& worl
   for (const std::vector<Rank>& host : world.hosts()) {
     const bool here = std::ranges::find(host, world.rank()) != host.end();
     for (const Rank rank : host) {
-      together += here ? static_cast<double>(needs[static_cast<std::size_t>(rank)]) : 0;
+      together += here ? static_cast<double>(needs[position_of(rank)]) : 0;
     }
   }
   if (together <= static_cast<double>(machine.bytes.count)) {
@@ -96,7 +104,7 @@ AvailableMemory share_of(const AvailableMemory& machine, Bytes need, World& worl
   }
   const double share = static_cast<double>(machine.bytes.count) / together;
   return {.bytes = {static_cast<std::int64_t>(share * static_cast<double>(need.count))},
-          .reason = fmt::format("its part of the {} {}", to_text(machine.bytes), machine.reason)};
+          .reason = fmt::format("its share of the {} {}", to_text(machine.bytes), machine.reason)};
 }
 
 }  // namespace
@@ -120,9 +128,9 @@ void require_memory(const TrainerOptions& options, const MemoryNeed& need,
               fmt::format("this run needs {} of memory{}; {} are {}\n"
                           "memory peaks at {}: {}\n"
                           "the largest tensors at that point: {}{}",
-                          to_text(need.total()),
+                          text_apart(need.total(), available.bytes),
                           options.plan.mesh.devices() > 1 ? fmt::format(" on rank {}", rank) : "",
-                          to_text(available.bytes), available.reason, need.moment,
+                          text_apart(available.bytes, need.total()), available.reason, need.moment,
                           to_text(memory_parts(need)), largest_text(need),
                           fixes_text(options, available, device, rank)));
 }

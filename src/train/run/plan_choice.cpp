@@ -1,12 +1,12 @@
 #include "trireme/plan_choice.h"
 
 #include <algorithm>
-#include <chrono>
 #include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "train/clock.h"
 #include "train/run/memory_check.h"
 #include "train/run/run_model.h"
 #include "train/run/run_setup.h"
@@ -16,7 +16,7 @@
 namespace trireme {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using train::Clock;
 
 bool has_experts(const AnyModelConfig& model) {
   const auto* language = std::get_if<ModelConfig>(&model);
@@ -65,9 +65,7 @@ class Chooser {
   }
 
  private:
-  [[nodiscard]] Seconds elapsed() const {
-    return {std::chrono::duration<double>(Clock::now() - start_).count()};
-  }
+  [[nodiscard]] Seconds elapsed() const { return train::since(start_); }
 
   void consider(const Plan& plan) {
     if (!choice_.candidates.empty() && instructions_ >= options_.budget) {

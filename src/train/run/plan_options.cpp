@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -17,12 +19,16 @@ constexpr std::string_view kAuto = "auto";
 
 /// Sets the schedule from its name or from a file with a table, which also sets the number of micro-batches.
 void set_schedule(const std::string& given, Plan& plan) {
-  const bool known = std::ranges::any_of(
-      pipeline_schedules(), [&](const PipelineSchedule& row) { return row.name == given; });
-  if (known || !(given.ends_with(".pipeline") || std::filesystem::exists(given))) {
+  std::vector<std::string> names;
+  for (const PipelineSchedule& row : pipeline_schedules()) {
+    names.emplace_back(row.name);
+  }
+  if (std::ranges::find(names, given) != names.end()) {
     plan.schedule = given;
     return;
   }
+  require(given.ends_with(".pipeline") || std::filesystem::exists(given),
+          "--schedule: " + unknown_name("pipeline schedule", given, names));
   plan.table = parsed("--schedule: " + given, read_file(given), parse_pipeline);
   plan.schedule = plan.table->name;
   plan.microbatches = plan.microbatches == 1 ? plan.table->microbatches : plan.microbatches;

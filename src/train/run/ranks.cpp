@@ -19,6 +19,12 @@ int index_along_data(const Mesh& mesh, int rank) {
 
 }  // namespace
 
+WorldOptions rank_world_options() {
+  WorldOptions options;
+  options.deadline = {10.0};  // long enough not to mistake a busy rank for a hung one
+  return options;
+}
+
 int first_rank_with(World& world, bool here) {
   std::int32_t first = here ? world.rank() : world.size();
   CallOptions options;

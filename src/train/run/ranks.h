@@ -14,6 +14,9 @@
 
 namespace trireme::train {
 
+/// Of ranks that this program starts.
+[[nodiscard]] WorldOptions rank_world_options();
+
 /// The first rank where `here` is true, or the number of ranks if there is none. Collective.
 [[nodiscard]] int first_rank_with(World& world, bool here);
 

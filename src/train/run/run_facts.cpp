@@ -101,7 +101,7 @@ std::optional<GradientTraffic> gradient_traffic(const RunParts& parts,
 /// Why the step of a run cannot be predicted; "" if it can.
 std::string prediction_problem(const RunParts& parts, const Ranks& ranks, const Device& device) {
   if (!parts.host || !parts.host->compute) {
-    return "run 'trireme probe' once to get the predicted step time beside the measured one";
+    return "run 'trireme probe' once to get a prediction";
   }
   if (device.machine_share() == 0 || ranks.by_host().size() > 1) {
     return "only steps on the cores of one host are predicted";
@@ -116,8 +116,8 @@ std::string prediction_problem(const RunParts& parts, const Ranks& ranks, const 
 void predict_step(const RunParts& parts, const Ranks& ranks, const CompiledTraining& compiled,
                   const Device& device, RunFacts& facts) {
   facts.not_predicted = prediction_problem(parts, ranks, device);
-  const auto count = static_cast<std::size_t>(ranks.count());
-  if (!ranks.leads() || !facts.not_predicted.empty() || compiled.step.programs().size() != count) {
+  if (!ranks.leads() || !facts.not_predicted.empty() ||
+      std::cmp_not_equal(compiled.step.programs().size(), ranks.count())) {
     return;
   }
   const auto threads = static_cast<int>(std::lround(device.machine_share() * usable_cores()));

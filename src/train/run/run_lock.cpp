@@ -34,7 +34,7 @@ std::string read_owner(int fd) {
   return owner.empty() ? "another process" : owner.substr(0, owner.find('\n'));
 }
 
-[[noreturn]] void fail(const std::string& path, int reason) {
+[[noreturn]] void fail_to_write(const std::string& path, int reason) {
   throw Error(ErrorKind::System,
               fmt::format("cannot write '{}': {}", path, std::generic_category().message(reason)));
 }
@@ -43,7 +43,7 @@ void write_owner(int fd, const std::string& path) {
   const std::string text = owner_text() + "\n";
   if (::ftruncate(fd, 0) != 0 ||
       ::pwrite(fd, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
-    fail(path, errno != 0 ? errno : ENOSPC);
+    fail_to_write(path, errno != 0 ? errno : ENOSPC);
   }
 }
 
@@ -55,7 +55,7 @@ RunLock::RunLock(const std::string& folder) {
   errno = 0;
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kMode);
   if (fd < 0) {
-    fail(path, errno);
+    fail_to_write(path, errno);
   }
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     const std::string owner = read_owner(fd);

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "tensor/half.h"
 #include "trireme/tensor.h"
 
@@ -19,13 +20,15 @@ class Notes {
     find_plan_options();
     find_settings();
     find_idle_stages();
-    find_idle_ranks("data", "sequences in the batch", settings_.batch, "--batch");
+    find_idle_data_ranks();
     if (const auto* language = std::get_if<ModelConfig>(&model_)) {
-      find_idle_ranks("tensor", "attention heads", language->heads, "the model");
-      find_idle_ranks("context", "tokens in a sequence", settings_.length, "--length");
-      find_idle_ranks("expert", "experts", language->experts, "--experts");
+      find_idle_ranks("tensor", {"attention head", language->heads}, "the model");
+      find_idle_ranks("context", {"token", settings_.length, " in a sequence"}, "--length");
+      find_idle_ranks("expert", {"expert", language->experts}, "--experts");
       no_effect(language->balance_groups == 0 && plan_.microbatches == 1, "per=microbatch",
                 "the whole batch is one micro-batch");
+    } else {
+      find_language_settings();
     }
     return std::move(notes_);
   }
@@ -64,11 +67,25 @@ class Notes {
                   settings_.validation_data.empty(),
               fmt::format("--validate-every {}", settings_.validate_every),
               "--validation 0 sets no data aside");
+    if (settings_.validate_every > settings_.steps) {
+      notes_.push_back(
+          fmt::format("--validate-every {} validates after the last step only: the run has {}",
+                      settings_.validate_every, plural(settings_.steps, "step")));
+    }
     no_effect(
         settings_.validation != TrainSettings{}.validation && !settings_.validation_data.empty(),
         fmt::format("--validation {}", settings_.validation), "--validation-data names the data");
     no_effect(settings_.master == "none" && !is_half(parse_dtype(settings_.dtype)), "--master none",
               fmt::format("{} weights have no master copies", settings_.dtype));
+  }
+
+  /// Settings of language models, which other models do not have.
+  void find_language_settings() {
+    no_effect(settings_.vocabulary > 0, fmt::format("--vocabulary {}", settings_.vocabulary),
+              fmt::format("{} has no vocabulary", name_of(model_)));
+    no_effect(settings_.validation != TrainSettings{}.validation && settings_.validation > 0,
+              fmt::format("--validation {}", settings_.validation),
+              "validation examples are generated, not taken from the training data");
   }
 
   void find_idle_stages() {
@@ -81,12 +98,29 @@ class Notes {
     }
   }
 
-  void find_idle_ranks(std::string_view axis, std::string_view what, std::int64_t count,
-                       std::string_view source) {
+  void find_idle_data_ranks() {
+    const std::int64_t parts = plan_.microbatches;
+    const std::string_view unit =
+        std::holds_alternative<ModelConfig>(model_) ? "sequence" : "example";
+    find_idle_ranks("data",
+                    {unit, (settings_.batch + parts - 1) / parts,
+                     parts > 1 ? " in a micro-batch" : " in the batch"},
+                    parts > 1 ? "--batch, --microbatches" : "--batch");
+  }
+
+  /// What an axis divides: "3 sequences in the batch".
+  struct Divided {
+    std::string_view thing;
+    std::int64_t count = 0;
+    std::string_view where = "";
+  };
+
+  void find_idle_ranks(std::string_view axis, const Divided& what, std::string_view source) {
     const int ranks = plan_.mesh.size(axis);
-    if (ranks > count) {
-      notes_.push_back(fmt::format("{} of {} ranks along {} will idle: there are only {} {} ({})",
-                                   ranks - count, ranks, axis, count, what, source));
+    if (ranks > what.count) {
+      notes_.push_back(fmt::format("{} of {} ranks along {} will idle: there {} only {}{} ({})",
+                                   ranks - what.count, ranks, axis, what.count == 1 ? "is" : "are",
+                                   plural(what.count, what.thing), what.where, source));
     }
   }
 

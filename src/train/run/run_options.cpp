@@ -28,7 +28,8 @@ std::string find_resume_problem(const RunOptions& options) {
 bool has_servers(const RunServers& given) {
   const RunServers defaults;
   return !given.address.empty() || given.count != defaults.count ||
-         given.replicas != defaults.replicas || given.lease != defaults.lease;
+         given.replicas != defaults.replicas || given.lease != defaults.lease ||
+         given.etcd_tls != defaults.etcd_tls;
 }
 
 /// Why the workers cannot synchronize like this.

@@ -21,14 +21,14 @@ namespace {
 using train::CompiledTraining;
 
 /// The options and their compiled form.
-struct Prepared {
+struct PreparedRun {
   RunOptions options;
   std::string model;  ///< its name
   std::shared_ptr<const CompiledTraining> compiled;
 };
 
 /// Detects errors common to all ranks before any rank starts, and compiles once for all.
-Prepared prepare(RunOptions options) {
+PreparedRun prepare(RunOptions options) {
   require_valid(options);
   const NamedModel named = train::find_model(options);
   const TrainData data = train::open_data(options, named.config);
@@ -46,7 +46,7 @@ Prepared prepare(RunOptions options) {
           .compiled = std::move(compiled)};
 }
 
-void run_prepared(const Prepared& prepared, World* world,
+void run_prepared(const PreparedRun& prepared, World* world,
                   const std::function<void(TrainingRun& run)>& body) {
   try {
     TrainingRun run(prepared.options, world, prepared.compiled);
@@ -56,14 +56,30 @@ void run_prepared(const Prepared& prepared, World* world,
   }
 }
 
-WorldOptions world_options() {
-  WorldOptions options;
-  options.deadline = {10.0};  // long enough not to mistake a busy rank for a hung one
-  return options;
-}
-
 const std::string& folder_of(const RunOptions& options) {
   return options.resume.empty() ? options.run_folder : options.resume;
+}
+
+std::string resume_text(const std::string& folder) {
+  return fmt::format("the run can be resumed with --resume {}", shell_word(folder));
+}
+
+/// For ranks that another program has started. If one of them fails, the others say how to resume, as far as they know
+/// the folder: rank 0 chooses it if the options do not.
+void run_launched(const PreparedRun& prepared, World& world,
+                  const std::function<void(TrainingRun& run)>& body) {
+  std::string folder;
+  try {
+    run_prepared(prepared, &world, [&](TrainingRun& run) {
+      folder = run.run_folder();
+      body(run);
+    });
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::Peer || folder.empty()) {
+      throw;
+    }
+    throw Error(ErrorKind::Peer, fmt::format("{}; {}", error.what(), resume_text(folder)));
+  }
 }
 
 /// Refers to what a rank has reported. If the run has begun, and nothing is wrong with its options, it can be resumed.
@@ -76,9 +92,7 @@ Error rank_failure(bool refused, const std::string& folder) {
     return {ErrorKind::Input, text};
   }
   const bool begun = std::filesystem::exists(folder + "/settings.json");
-  return {ErrorKind::Peer, begun ? fmt::format("{}; the run can be resumed with --resume {}", text,
-                                               shell_word(folder))
-                                 : text};
+  return {ErrorKind::Peer, begun ? fmt::format("{}; {}", text, resume_text(folder)) : text};
 }
 
 /// Parameter servers for a run that needs them and names none; nothing otherwise.
@@ -99,7 +113,7 @@ std::unique_ptr<ps::LocalServers> start_servers(RunOptions& options,
   return servers;
 }
 
-void run_forked(Prepared prepared, const std::function<void(TrainingRun& run)>& body) {
+void run_forked(PreparedRun prepared, const std::function<void(TrainingRun& run)>& body) {
   const auto servers = start_servers(prepared.options, ps::LocalServersOptions::Run::Processes);
   SharedNumber refused;  // 1: a rank reported a usage or input error
   const auto rank_body = [&](World& world) {
@@ -112,16 +126,16 @@ void run_forked(Prepared prepared, const std::function<void(TrainingRun& run)>& 
       throw;
     }
   };
-  if (launch(prepared.options.plan.mesh.devices(), rank_body, world_options()) != 0) {
+  if (launch(prepared.options.plan.mesh.devices(), rank_body, train::rank_world_options()) != 0) {
     throw rank_failure(refused.get() != 0, folder_of(prepared.options));
   }
 }
 
-void run_in_threads(Prepared prepared, const std::function<void(TrainingRun& run)>& body) {
+void run_in_threads(PreparedRun prepared, const std::function<void(TrainingRun& run)>& body) {
   const auto servers = start_servers(prepared.options, ps::LocalServersOptions::Run::Threads);
   run_threads(
       prepared.options.plan.mesh.devices(),
-      [&](World& world) { run_prepared(prepared, &world, body); }, world_options());
+      [&](World& world) { run_prepared(prepared, &world, body); }, train::rank_world_options());
 }
 
 }  // namespace
@@ -137,7 +151,7 @@ void run_ranks(RunOptions options, const std::function<void(TrainingRun& run)>& 
     body(run);
     return;
   }
-  Prepared prepared = prepare(std::move(options));
+  PreparedRun prepared = prepare(std::move(options));
   if (folder_of(prepared.options).empty()) {
     prepared.options.run_folder = train::new_run_folder(prepared.model);
   }
@@ -152,7 +166,7 @@ void run_ranks(RunOptions options, const std::function<void(TrainingRun& run)>& 
 void run_rank(const RunOptions& options, World& world,
               const std::function<void(TrainingRun& run)>& body) {
   std::optional<Error> problem;
-  Prepared prepared;
+  PreparedRun prepared;
   try {
     require(!uses_server(parse_sync(options.settings.sync)) || !options.servers.address.empty(),
             fmt::format("--sync {}: ranks that another program starts need servers that are "
@@ -165,7 +179,7 @@ void run_rank(const RunOptions& options, World& world,
   const int reporter = train::first_rank_with(world, problem.has_value());
   if (reporter == world.size()) {
     prepared.options.run_folder = options.run_folder;
-    run_prepared(prepared, &world, body);
+    run_launched(prepared, world, body);
   } else if (reporter == world.rank() && problem) {
     throw Error(*problem);
   }

@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-[[noreturn]] void fail(std::string_view text, std::string_view why) {
+[[noreturn]] void refuse_interval(std::string_view text, std::string_view why) {
   throw Error(
       ErrorKind::Usage,
       fmt::format("'{}' is not an interval: {}; write it as steps (200), a time (15min), both "
@@ -19,21 +19,21 @@ namespace {
 void set_part(std::string_view part, std::string_view text, SaveInterval& interval) {
   if (const std::optional<std::int64_t> steps = parse_integer(part)) {
     if (*steps < 1 || interval.steps > 0) {
-      fail(text, *steps < 1 ? "steps must be 1 or more" : "it has two numbers of steps");
+      refuse_interval(text, *steps < 1 ? "steps must be 1 or more" : "it has two numbers of steps");
     }
     interval.steps = *steps;
     return;
   }
   if (interval.time.count > 0) {
-    fail(text, "it has two times");
+    refuse_interval(text, "it has two times");
   }
   try {
     interval.time = parse_seconds(part);
   } catch (const Error& error) {
-    fail(text, error.what());
+    refuse_interval(text, error.what());
   }
   if (interval.time.count == 0) {
-    fail(text, "a time must be above 0");
+    refuse_interval(text, "a time must be above 0");
   }
 }
 

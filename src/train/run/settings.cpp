@@ -30,7 +30,7 @@ constexpr std::int64_t kMaxSteps = 1'000'000'000'000;
 constexpr std::int64_t kMaxKeep = 1'000'000;
 constexpr std::uint64_t kMaxSeed = 1'000'000'000'000'000;
 constexpr std::int64_t kMaxLength = 1 << 20U;
-constexpr std::int64_t kMaxTokens = 1 << 28U;
+constexpr std::int64_t kMaxTokensPerStep = 1 << 28U;
 constexpr std::int64_t kMaxVocabulary = 10'000'000;
 
 /// Collects error messages.
@@ -73,13 +73,13 @@ void check_sizes(const TrainSettings& s, Problems& problems) {
   problems.require(s.seed <= kMaxSeed,
                    fmt::format("--seed is {}; it must be 0 to {}", s.seed, kMaxSeed));
   problems.require_between("--vocabulary", s.vocabulary, 0, kMaxVocabulary);
-  problems.require_between("--batch", s.batch, 1, kMaxTokens);
+  problems.require_between("--batch", s.batch, 1, kMaxTokensPerStep);
   problems.require_between("--length", s.length, 1, kMaxLength);
-  const bool counts = s.batch <= kMaxTokens && s.length <= kMaxLength;
+  const bool counts = s.batch <= kMaxTokensPerStep && s.length <= kMaxLength;
   problems.require(
-      !counts || s.batch * s.length <= kMaxTokens,
+      !counts || s.batch * s.length <= kMaxTokensPerStep,
       fmt::format("--batch {} times --length {} is {} tokens per step; the limit is {}", s.batch,
-                  s.length, counts ? s.batch * s.length : 0, kMaxTokens));
+                  s.length, counts ? s.batch * s.length : 0, kMaxTokensPerStep));
 }
 
 void check_optimization(const TrainSettings& s, Problems& problems) {

@@ -73,18 +73,36 @@ void TrainingRun::Impl::write_trace(Trace trace) {
     trace.title = fmt::format("{}, step {}", name_of(model_.config), last_result_.step);
     trace.details.push_back({"step", last_result_.step});
     write_file(folder_ + "/trace.json", to_chrome_json(trace));
+    trace_ = std::move(trace);
+    traced_step_ = last_result_.step;
+  }
+}
+
+void TrainingRun::Impl::explain_traced_step(const StepReport& report) {
+  if (trace_ && report.step >= traced_step_) {
+    if (report.step == traced_step_) {
+      waterfall_ = waterfall_of(*trace_, {.step = report.step,
+                                          .step_time = report.step_time,
+                                          .mfu = mfu(facts_, report.step_time),
+                                          .hfu = hfu(facts_, report.step_time)});
+    }
+    trace_.reset();
   }
 }
 
 StepReport TrainingRun::Impl::record(StepReport report) {
-  if (settings_.validate_every > 0 && report.step % settings_.validate_every == 0) {
+  if (settings_.validate_every > 0 &&
+      (report.step % settings_.validate_every == 0 || report.step == settings_.steps)) {
     report.validation = evaluate();
+    validated_step_ = report.step;
+    last_validation_ = report.validation;
   }
   if (report.validation && ranks_.leads()) {
     improved_ = validations_.add(report.step, *report.validation) || improved_;
   }
   losses_.add(report.loss);
   step_times_.push_back(report.step_time.count);
+  explain_traced_step(report);
   if (record_) {
     record_->add(facts_, report);
   }
@@ -133,7 +151,7 @@ RunSummary TrainingRun::Impl::summarize(double seconds) {
   summary.step = trainer_.step();
   summary.first_loss = losses_.first();
   summary.loss = losses_.mean_of_last();
-  summary.validation = evaluate();
+  summary.validation = validated_step_ == trainer_.step() ? last_validation_ : evaluate();
   summary.time = {seconds};
   summary.step_time = median_step_time();
   summary.units_per_second = static_cast<double>(steps * facts_.units_per_step) / seconds;
@@ -142,6 +160,7 @@ RunSummary TrainingRun::Impl::summarize(double seconds) {
   summary.sample = sample_text();
   summary.tensorboard = settings_.tensorboard;
   summary.traced = std::filesystem::exists(folder_ + "/trace.json");
+  summary.waterfall = waterfall_;
   if (settings_.keep_best || settings_.patience > 0) {
     summary.best = validations_.best();
     summary.best_folder = settings_.keep_best ? folder_ + "/best" : "";

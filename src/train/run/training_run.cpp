@@ -6,24 +6,22 @@
 
 #include <fmt/format.h>
 
+#include "train/clock.h"
 #include "train/run/memory_check.h"
 #include "train/run/run_facts.h"
 #include "train/run/run_setup.h"
 #include "train/run/training_run_impl.h"
+#include "train/sizes.h"
 
 namespace trireme {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using train::Clock;
 using train::CompiledTraining;
 using train::StepResult;
 
 /// The step traced kernel by kernel: earlier ones touch memory for the first time.
 constexpr std::int64_t kTracedStep = 3;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 RunOptions checked(RunOptions options) {
   require_valid(options);
@@ -41,11 +39,12 @@ TrainingRun::Impl::Impl(RunOptions&& options, World* world,
       named_(train::find_model(options_)),
       data_(train::open_data(options_, named_.config)),
       model_(train::open_run_model(settings_, named_, data_.vocabulary, has_checkpoint_)),
-      device_(options_.make_device(ranks_.by_host().front())),
+      device_(
+          options_.make_device({.rank = ranks_.rank_on_host(), .ranks = ranks_.by_host().front()})),
       compiled_(compiled != nullptr ? std::move(compiled) : compile()),
       trainer_(options_that_fit(), compiled_, *device_, ranks_.communicator()) {
-  inputs_.resize(static_cast<std::size_t>(trainer_.input_bytes().count));
-  targets_.resize(static_cast<std::size_t>(trainer_.target_bytes().count));
+  inputs_.resize(train::container_size(trainer_.input_bytes()));
+  targets_.resize(train::container_size(trainer_.target_bytes()));
   train::load_weights(model_, trainer_, ranks_.world());
   if (model_.weights) {
     settings_.weights = model_.weights->path();
@@ -118,7 +117,7 @@ RunSummary TrainingRun::Impl::train() {
       notify(options_.observer.step, facts_, train_on_batch());
     }
   }
-  const double seconds = seconds_since(start);
+  const double seconds = train::since(start).count;
   if (settings_.keep_best && ranks_.any(improved_)) {
     save_best();
   }
@@ -175,7 +174,7 @@ StepReport TrainingRun::Impl::train_on_batch() {
   const Clock::time_point start = Clock::now();
   wait_as_slow_worker(trainer_.step());
   last_result_ = take_step(traced ? &trace : nullptr);
-  const double seconds = seconds_since(start);
+  const double seconds = train::since(start).count;
   if (traced) {
     write_trace(std::move(trace));
   }

@@ -135,7 +135,11 @@ class TrainingRun::Impl {
   // Results.
 
   [[nodiscard]] double validation_loss();
+  /// Rank 0 writes the trace of all ranks, or of its own if workers have models of their own, and keeps it until its step
+  /// is recorded. Collective.
   void write_trace(Trace trace);
+  /// Takes the traced step apart, once its time is known.
+  void explain_traced_step(const StepReport& report);
   /// Records a step in the run folder, and validates if that is due. Collective then.
   StepReport record(StepReport report);
   [[nodiscard]] std::string sample_text();
@@ -167,6 +171,9 @@ class TrainingRun::Impl {
   train::LossHistory losses_;
   std::vector<double> step_times_;
   std::int64_t overflows_ = 0;
+  std::optional<Trace> trace_;  ///< rank 0 only: of `traced_step_`, which is not recorded yet
+  std::int64_t traced_step_ = 0;
+  std::optional<Waterfall> waterfall_;
   train::StepResult last_result_{};
   std::unique_ptr<train::SyncStrategy> sync_;  ///< if workers have models of their own
   std::optional<Failure> failure_;             ///< this worker's first
@@ -175,7 +182,9 @@ class TrainingRun::Impl {
   std::optional<train::StepRecord> record_;    ///< rank 0 only
   std::optional<train::SaveTimer> save_timer_;
   train::ValidationHistory validations_;  ///< rank 0 only
-  bool improved_ = false;                 ///< rank 0 only: the best checkpoint is not saved yet
+  std::int64_t validated_step_ = -1;      ///< the last step with a validation
+  std::optional<double> last_validation_;
+  bool improved_ = false;  ///< rank 0 only: the best checkpoint is not saved yet
 };
 
 }  // namespace trireme

@@ -21,10 +21,7 @@ void move_first(std::deque<SampleIndex>& from, To& to, std::int64_t count) {
 }  // namespace
 
 SampleLedger::SampleLedger(const PoolOptions& order, Rank workers)
-    : workers_(place(workers)),
-      order_(order_of(order)),
-      samples_(order.samples),
-      left_(order.samples) {}
+    : workers_(workers), order_(order_of(order)), samples_(order.samples), left_(order.samples) {}
 
 SampleLedger::SampleLedger(const std::vector<std::vector<SampleIndex>>& lists) {
   workers_.reserve(lists.size());
@@ -35,7 +32,7 @@ SampleLedger::SampleLedger(const std::vector<std::vector<SampleIndex>>& lists) {
 }
 
 SampleLedger::Worker& SampleLedger::living(Rank worker) {
-  Worker& found = workers_.at(place(worker));
+  Worker& found = workers_.at(worker);
   TRIREME_CHECK(!found.lost, fmt::format("worker {} is lost", worker));
   return found;
 }
@@ -64,7 +61,7 @@ std::vector<SampleIndex> SampleLedger::confirm(Rank worker, std::int64_t count) 
 }
 
 void SampleLedger::lose(Rank worker) {
-  Worker& who = workers_.at(place(worker));
+  Worker& who = workers_.at(worker);
   for (std::deque<SampleIndex>* some : {&who.taken, &who.list}) {
     move_first(*some, given_back_, static_cast<std::int64_t>(some->size()));
   }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/indexed_vector.h"
 #include "train/data/permutation.h"
 #include "trireme/sampler.h"
 
@@ -32,9 +33,7 @@ class SampleLedger {
   [[nodiscard]] bool is_over() const noexcept { return left_ == 0; }
   /// Number of samples not yet consumed.
   [[nodiscard]] std::int64_t left() const noexcept { return left_; }
-  [[nodiscard]] bool holds_some(Rank worker) const {
-    return !workers_.at(place(worker)).taken.empty();
-  }
+  [[nodiscard]] bool holds_some(Rank worker) const { return !workers_.at(worker).taken.empty(); }
 
  private:
   struct Worker {
@@ -42,10 +41,9 @@ class SampleLedger {
     std::deque<SampleIndex> taken;
     bool lost = false;
   };
-  static std::size_t place(Rank worker) { return static_cast<std::size_t>(worker); }
   Worker& living(Rank worker);
 
-  std::vector<Worker> workers_;
+  IndexedVector<Rank, Worker> workers_;
   std::deque<SampleIndex> given_back_;
   std::optional<Permutation> order_;
   std::int64_t reached_ = 0;  ///< position in the order

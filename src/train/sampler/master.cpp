@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "base/indexed_vector.h"
+#include "train/clock.h"
 #include "train/sampler/ledger.h"
 #include "train/sampler/wire.h"
 #include "trireme/error.h"
@@ -18,25 +20,13 @@ namespace {
 
 using train::Answer;
 using train::Ask;
+using train::Clock;
 using train::SampleLedger;
 using train::SamplerMessage;
-using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::microseconds kNap{100};
 /// How long a request may be held: a worker that waits much longer would time out on the master.
 constexpr std::chrono::milliseconds kLongestHold{100};
-
-/// The master's view of a worker: either its next request is pending, or it requested samples when none were available
-/// and is held.
-struct Seat {
-  Rank rank = 0;
-  std::optional<Group> pair{};  ///< none: the worker is lost
-  SamplerMessage request{};
-  bool listening = false;
-  Pending heard{};  ///< the pending request, while listening
-  std::optional<Clock::time_point> held{};
-  bool told_over = false;
-};
 
 }  // namespace
 
@@ -47,9 +37,9 @@ class SampleMaster::Server {
     if (group.size() < 2) {
       throw Error(ErrorKind::Usage, "sampler: the master is alone in its group, without workers");
     }
-    seats_.resize(static_cast<std::size_t>(group.size()));
+    seats_.resize(group.size());
     for (Rank rank = 0; rank < group.size(); ++rank) {
-      Seat& seat = seats_[static_cast<std::size_t>(rank)];
+      Seat& seat = seats_[rank];
       seat.rank = rank;
       if (rank != master_) {
         guard(seat, [&] { seat.pair = group.subset({master_, rank}); });
@@ -57,7 +47,7 @@ class SampleMaster::Server {
     }
   }
 
-  [[nodiscard]] Rank ranks() const { return static_cast<Rank>(seats_.size()); }
+  [[nodiscard]] Rank ranks() const { return seats_.count(); }
   [[nodiscard]] Rank master() const { return master_; }
 
   ServeReport serve(SampleLedger ledger) {
@@ -75,10 +65,22 @@ class SampleMaster::Server {
       }
     }
     ledger_ = nullptr;
-    return {.consumed = consumed_, .left_over = ledger.left(), .lost = lost_};
+    return {.consumed = consumed_.items(), .left_over = ledger.left(), .lost = lost_};
   }
 
  private:
+  /// The master's view of a worker: either its next request is pending, or it requested samples when none were available
+  /// and is held.
+  struct Seat {
+    Rank rank = 0;
+    std::optional<Group> pair{};  ///< none: the worker is lost
+    SamplerMessage request{};
+    bool listening = false;
+    Pending heard{};  ///< the pending request, while listening
+    std::optional<Clock::time_point> held{};
+    bool told_over = false;
+  };
+
   [[nodiscard]] bool is_anyone_there() const {
     return std::ranges::any_of(seats_,
                                [](const Seat& seat) { return seat.pair && !seat.told_over; });
@@ -148,7 +150,7 @@ class SampleMaster::Server {
   }
 
   void count(Seat& seat, const std::vector<SampleIndex>& samples) {
-    consumed_[static_cast<std::size_t>(seat.rank)] += std::ssize(samples);
+    consumed_[seat.rank] += std::ssize(samples);
     if (on_consumed_) {
       on_consumed_(seat.rank, samples);
     }
@@ -181,9 +183,9 @@ class SampleMaster::Server {
 
   Rank master_;
   OnConsumed on_consumed_;
-  std::vector<Seat> seats_;         ///< by rank; the master's own is empty
-  SampleLedger* ledger_ = nullptr;  ///< set while serve() runs
-  std::vector<std::int64_t> consumed_;
+  IndexedVector<Rank, Seat> seats_;  ///< the master's own is empty
+  SampleLedger* ledger_ = nullptr;   ///< set while serve() runs
+  IndexedVector<Rank, std::int64_t> consumed_;
   std::map<Rank, std::string> lost_;
 };
 
@@ -201,7 +203,7 @@ ServeReport SampleMaster::serve_lists(const std::vector<std::vector<SampleIndex>
     throw Error(ErrorKind::Usage,
                 fmt::format("sampler: {} lists for {} ranks", lists.size(), server_->ranks()));
   }
-  if (!lists[static_cast<std::size_t>(server_->master())].empty()) {
+  if (!lists[position_of(server_->master())].empty()) {
     throw Error(ErrorKind::Usage,
                 fmt::format("sampler: rank {} is the master and takes no samples, "
                             "but has a list of them",

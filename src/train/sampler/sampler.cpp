@@ -16,7 +16,7 @@ namespace {
 using train::Permutation;
 using train::random_bits;
 
-void require(bool condition, const std::string& otherwise) {
+void require_in_sampler(bool condition, const std::string& otherwise) {
   if (!condition) {
     throw Error(ErrorKind::Usage, "sampler: " + otherwise);
   }
@@ -24,14 +24,14 @@ void require(bool condition, const std::string& otherwise) {
 
 void check(const ShardOptions& options, Rank worker) {
   train::check_epoch(options.samples, options.epoch);
-  require(options.workers >= 1,
-          fmt::format("{} workers; there must be at least one", options.workers));
-  require(worker >= 0 && worker < options.workers,
-          fmt::format("worker {} of {}; they are numbered from 0 to {}", worker, options.workers,
-                      options.workers - 1));
-  require(options.replication >= 1 && options.replication <= options.workers,
-          fmt::format("each sample in {} shards of {} workers; it can be in 1 to {}",
-                      options.replication, options.workers, options.workers));
+  require_in_sampler(options.workers >= 1,
+                     fmt::format("{} workers; there must be at least one", options.workers));
+  require_in_sampler(worker >= 0 && worker < options.workers,
+                     fmt::format("worker {} of {}; they are numbered from 0 to {}", worker,
+                                 options.workers, options.workers - 1));
+  require_in_sampler(options.replication >= 1 && options.replication <= options.workers,
+                     fmt::format("each sample in {} shards of {} workers; it can be in 1 to {}",
+                                 options.replication, options.workers, options.workers));
 }
 
 /// Where part `part` of the samples begins: the first samples % workers parts have one more than the others.
@@ -75,15 +75,16 @@ class ShardSampler : public Sampler {
 // Common to all samplers.
 
 std::vector<SampleIndex> Sampler::take(std::int64_t count) {
-  require(count >= 1, fmt::format("take({}); it must be at least 1", count));
+  require_in_sampler(count >= 1, fmt::format("take({}); it must be at least 1", count));
   std::vector<SampleIndex> some = do_take(count);
   unconfirmed_ += std::ssize(some);
   return some;
 }
 
 void Sampler::confirm(std::int64_t count) {
-  require(count >= 0 && count <= unconfirmed_,
-          fmt::format("confirm({}); {} are taken and not confirmed", count, unconfirmed_));
+  require_in_sampler(
+      count >= 0 && count <= unconfirmed_,
+      fmt::format("confirm({}); {} are taken and not confirmed", count, unconfirmed_));
   do_confirm(count);
   unconfirmed_ -= count;
 }
@@ -98,8 +99,8 @@ Shard::Shard(const ShardOptions& options, Rank worker) : options_(options), work
 }
 
 SampleIndex Shard::at(std::int64_t place) const {
-  require(place >= 0 && place < size_,
-          fmt::format("place {} is out of range in a shard of {}", place, size_));
+  require_in_sampler(place >= 0 && place < size_,
+                     fmt::format("place {} is out of range in a shard of {}", place, size_));
   // Each epoch has a stream of random numbers; each worker's order is seeded with one of them.
   const std::uint64_t stream =
       random_bits(options_.seed, static_cast<std::uint64_t>(options_.epoch));
@@ -120,8 +121,8 @@ std::unique_ptr<Sampler> make_sampler(const ShardOptions& options, Rank worker) 
 // Orders and lists.
 
 void train::check_epoch(std::int64_t samples, std::int64_t epoch) {
-  require(samples >= 1, fmt::format("{} samples; there must be at least one", samples));
-  require(epoch >= 0, fmt::format("epoch {}; they are numbered from 0", epoch));
+  require_in_sampler(samples >= 1, fmt::format("{} samples; there must be at least one", samples));
+  require_in_sampler(epoch >= 0, fmt::format("epoch {}; they are numbered from 0", epoch));
 }
 
 Permutation train::order_of(const PoolOptions& options) {
@@ -134,11 +135,11 @@ std::vector<std::vector<SampleIndex>> lists_by_speed(const PoolOptions& order,
   const Permutation permutation = train::order_of(order);
   double total = 0;
   for (const double speed : speeds) {
-    require(std::isfinite(speed) && speed >= 0,
-            fmt::format("a speed of {}; it must be a number from 0 on", speed));
+    require_in_sampler(std::isfinite(speed) && speed >= 0,
+                       fmt::format("a speed of {}; it must be a number from 0 on", speed));
     total += speed;
   }
-  require(total > 0 && std::isfinite(total), "no rank has a speed above 0");
+  require_in_sampler(total > 0 && std::isfinite(total), "no rank has a speed above 0");
   std::vector<std::vector<SampleIndex>> lists(speeds.size());
   double before = 0;  // total speed of the ranks so far
   std::int64_t reached = 0;

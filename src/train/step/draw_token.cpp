@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "graph/random.h"
 
 namespace trireme {
@@ -52,8 +53,8 @@ void restrict_to(std::vector<Candidate>& all, const SamplingOptions& options) {
     return;
   }
   std::ranges::stable_sort(all, std::greater<>(), &Candidate::weight);
-  if (options.top_k > 0 && static_cast<std::size_t>(options.top_k) < all.size()) {
-    all.resize(static_cast<std::size_t>(options.top_k));
+  if (options.top_k > 0) {
+    all.resize(std::min(all.size(), position_of(options.top_k)));
   }
   keep_share(all, options.top_p);
 }

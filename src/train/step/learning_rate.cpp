@@ -23,7 +23,7 @@ constexpr std::array<std::pair<Decay, std::string_view>, 4> kNames{{{Decay::Cons
                                                                     {Decay::Cosine, "cosine"},
                                                                     {Decay::Stable, "wsd"}}};
 
-[[noreturn]] void fail(const std::string& problem) {
+[[noreturn]] void refuse_rate(const std::string& problem) {
   throw Error(ErrorKind::Usage, fmt::format("learning rate: {}", problem));
 }
 
@@ -33,7 +33,7 @@ Decay parse_shape_name(std::string_view name) {
       return shape;
     }
   }
-  fail(
+  refuse_rate(
       fmt::format("unknown schedule {}; write a number, or constant, linear, cosine or wsd, as in "
                   "'cosine:0.001,warmup=100,steps=2000'",
                   in_quotes(name)));
@@ -49,7 +49,7 @@ std::optional<double> find_number(std::string_view text) {
 double parse_rate(std::string_view what, std::string_view text) {
   const std::optional<double> value = find_number(text);
   if (!value || !std::isfinite(*value) || *value < 0) {
-    fail(fmt::format("{} is {}, not a number of 0 or more", what, in_quotes(text)));
+    refuse_rate(fmt::format("{} is {}, not a number of 0 or more", what, in_quotes(text)));
   }
   return *value;
 }
@@ -64,7 +64,7 @@ LearningRate scaled(LearningRate rate, double peak) {
 std::int64_t parse_steps(std::string_view what, std::string_view text) {
   const std::optional<std::int64_t> value = parse_integer(text);
   if (!value || *value < 0) {
-    fail(fmt::format("{} is {}, not a whole number of 0 or more", what, in_quotes(text)));
+    refuse_rate(fmt::format("{} is {}, not a whole number of 0 or more", what, in_quotes(text)));
   }
   return *value;
 }
@@ -79,7 +79,7 @@ void set(LearningRate& rate, std::string_view name, std::string_view value) {
   } else if (name == "least" && rate.shape != Decay::Constant) {
     rate.least = parse_rate(name, value);
   } else {
-    fail(fmt::format("this shape has no setting {}", in_quotes(name)));
+    refuse_rate(fmt::format("this shape has no setting {}", in_quotes(name)));
   }
 }
 
@@ -88,18 +88,18 @@ void check(const LearningRate& rate) {
     return;
   }
   if (rate.steps < 1) {
-    fail("needs the length of the run, such as steps=1000");
+    refuse_rate("needs the length of the run, such as steps=1000");
   }
   if (rate.warmup > rate.steps || rate.decay > rate.steps - rate.warmup) {
-    fail(fmt::format("a warmup of {}{} in a run of {} steps", rate.warmup,
-                     rate.decay > 0 ? fmt::format(" and a decay of {}", rate.decay) : "",
-                     rate.steps));
+    refuse_rate(fmt::format("a warmup of {}{} in a run of {} steps", rate.warmup,
+                            rate.decay > 0 ? fmt::format(" and a decay of {}", rate.decay) : "",
+                            rate.steps));
   }
   if (rate.shape == Decay::Stable && rate.decay < 1) {
-    fail("wsd needs the length of its decay, such as decay=200");
+    refuse_rate("wsd needs the length of its decay, such as decay=200");
   }
   if (rate.least > rate.peak) {
-    fail(fmt::format("the least rate, {}, is above the peak, {}", rate.least, rate.peak));
+    refuse_rate(fmt::format("the least rate, {}, is above the peak, {}", rate.least, rate.peak));
   }
 }
 
@@ -145,7 +145,7 @@ LearningRate parse_learning_rate(std::string_view text, const LearningRate& othe
   LearningRate rate{.shape = parse_shape_name(trim(text.substr(0, colon)))};
   rate.steps = rate.shape == Decay::Constant ? 0 : otherwise.steps;
   if (colon == std::string_view::npos) {
-    fail(fmt::format("{} has no peak; write it as in 'constant:0.001'", in_quotes(text)));
+    refuse_rate(fmt::format("{} has no peak; write it as in 'constant:0.001'", in_quotes(text)));
   }
   const std::vector<std::string_view> parts = split(text.substr(colon + 1), ',');
   rate.peak = parse_rate("the peak", trim(parts.front()));
@@ -155,7 +155,7 @@ LearningRate parse_learning_rate(std::string_view text, const LearningRate& othe
     const std::size_t equals = std::min(part.find('='), part.size());
     const std::string_view name = part.substr(0, equals);
     if (std::ranges::find(seen, name) != seen.end()) {
-      fail(fmt::format("{} is given twice", in_quotes(name)));
+      refuse_rate(fmt::format("{} is given twice", in_quotes(name)));
     }
     seen.push_back(name);
     set(rate, name, part.substr(std::min(equals + 1, part.size())));

@@ -18,6 +18,8 @@ constexpr double kNearEnough = 0.02;
 /// workspace, which are not predicted, vary by less.
 constexpr double kMargin = 0.05;
 constexpr int kMaxZero = 3;
+/// More are not tried: a step with more takes too long to compile for advice.
+constexpr int kMostMicrobatches = 64;
 
 double tokens_of(const TrainerOptions& options) {
   return static_cast<double>(options.batch.sequences * options.batch.length);
@@ -172,21 +174,31 @@ class Search {
 
   /// Tries to find the fewest micro-batches, doubling their number, that fit. A table has a fixed number of them.
   bool try_microbatches(const TrainerOptions& options) {
-    if (options.plan.table) {
+    if (options.plan.table || !may_fit(with_batch(options, least_batch(options)))) {
       return false;
     }
     const std::int64_t ranks = least_batch(options) / options.plan.microbatches;
-    for (int count = 2 * options.plan.microbatches; count * ranks <= options.batch.sequences;
-         count *= 2) {
+    for (int count = 2 * options.plan.microbatches;
+         count <= kMostMicrobatches && count * ranks <= options.batch.sequences; count *= 2) {
       const TrainerOptions more = with_microbatches(options, count);
-      if (options.batch.sequences % (count * ranks) != 0 || !is_possible(more)) {
+      if (options.batch.sequences % (count * ranks) != 0 || !is_possible(with_fewer(more))) {
         return false;
       }
-      if (consider(more)) {
+      if (may_fit(with_fewer(more)) && consider(more)) {
         return true;
       }
     }
     return false;
+  }
+  /// The first micro-batches of a step, as many as are alive at once. They need the memory of all, and a step with hundreds
+  /// takes minutes to compile.
+  static TrainerOptions with_fewer(TrainerOptions options) {
+    const int alive = 2 * options.plan.mesh.size("pipe") * options.plan.chunks;
+    if (options.plan.microbatches > alive) {
+      options.batch.sequences = options.batch.sequences / options.plan.microbatches * alive;
+      options.plan.microbatches = alive;
+    }
+    return options;
   }
 
   // Recomputation.

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "trireme/execution.h"
 #include "trireme/memory_prediction.h"
 #include "trireme/model_dims.h"
@@ -16,7 +17,7 @@
 namespace trireme::train {
 namespace {
 
-constexpr std::size_t kShown = 4;
+constexpr std::size_t kListedBuffers = 4;
 
 std::string place_text(const Instruction& instruction) {
   return fmt::format("{}{}", to_text(instruction.phase),
@@ -46,14 +47,14 @@ std::vector<LargeTensor> largest_at(const Program& program, std::int32_t moment)
   std::ranges::stable_sort(alive, std::greater<>(),
                            [](const Buffer* buffer) { return size_of(buffer->type); });
   std::vector<LargeTensor> largest;
-  for (const Buffer* buffer : std::span(alive).first(std::min(kShown, alive.size()))) {
+  for (const Buffer* buffer : std::span(alive).first(std::min(kListedBuffers, alive.size()))) {
     largest.push_back({buffer->name, buffer->type, origin_text(program, *buffer)});
   }
   return largest;
 }
 
 std::string moment_text(const Program& program, std::int32_t moment) {
-  const auto at = static_cast<std::size_t>(moment);
+  const std::size_t at = position_of(moment);
   if (at >= program.instructions.size()) {
     return "the beginning";
   }

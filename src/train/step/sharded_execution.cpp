@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "train/sizes.h"
 #include "trireme/error.h"
 #include "trireme/parts.h"
 
@@ -12,9 +13,9 @@ namespace {
 
 constexpr std::int32_t kReadTag = 0x7ead;
 
-std::vector<std::byte> room_for(const Part& part) {
+std::vector<std::byte> room_for(const trireme::Part& part) {
   const TensorType type{part.type.dtype, shape_of(part)};
-  return std::vector<std::byte>(static_cast<std::size_t>(size_of(type).count));
+  return std::vector<std::byte>(container_size(size_of(type)));
 }
 
 }  // namespace
@@ -53,7 +54,7 @@ void ShardedExecution::write(std::string_view name, std::span<const std::byte> w
   if (!stored_here) {
     return;
   }
-  const Part part = compiled_.shard_of(value, rank_);
+  const trireme::Part part = compiled_.shard_of(value, rank_);
   if (shape_of(part) == value.type.shape) {
     execution_->write(name, whole);
     return;
@@ -80,7 +81,7 @@ void ShardedExecution::read(std::string_view name, std::span<std::byte> whole) {
     if (!compiled_.stores(value, rank)) {
       continue;
     }
-    const Part part = compiled_.shard_of(value, rank);
+    const trireme::Part part = compiled_.shard_of(value, rank);
     std::vector<int> which;
     for (std::size_t a = 0; a < part.axes.size(); ++a) {
       which.push_back(part.placement.mentions(static_cast<int>(a)) ? part.coordinates[a] : 0);

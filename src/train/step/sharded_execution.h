@@ -17,6 +17,12 @@
 
 namespace trireme::train {
 
+/// One number, as write() takes it.
+template <class T>
+[[nodiscard]] std::span<const std::byte> scalar_bytes(const T& number) {
+  return std::as_bytes(std::span(&number, 1));
+}
+
 class ShardedExecution {
  public:
   /// `compiled`, the device and the communicator must outlive this object; a plan for several ranks requires a

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "train/sizes.h"
 #include "train/step/trainer.h"
 
 namespace trireme::train {
@@ -19,7 +20,7 @@ std::vector<Value> Trainer::trained() const {
 std::size_t Trainer::gradient_count() const {
   std::size_t count = 0;
   for (const Value& value : trained()) {
-    count += static_cast<std::size_t>(value.type.shape.element_count());
+    count += container_size(value.type.shape);
   }
   return count;
 }
@@ -29,7 +30,7 @@ namespace {
 /// Takes the elements of a value from the front of a span.
 template <class T>
 std::span<T> take_front(std::span<T>& elements, const Value& value) {
-  const auto count = static_cast<std::size_t>(value.type.shape.element_count());
+  const std::size_t count = container_size(value.type.shape);
   const std::span<T> front = elements.first(count);
   elements = elements.subspan(count);
   return front;
@@ -115,7 +116,7 @@ std::vector<TrainedParameter> Trainer::trained_parameters() const {
     const Shape& shape = value.type.shape;
     parameters.push_back(
         {.name = value.name,
-         .elements = static_cast<std::size_t>(shape.element_count()),
+         .elements = container_size(shape),
          .decay = weight_decay(options_.training, value.name, static_cast<int>(shape.rank()))});
   }
   return parameters;

@@ -10,6 +10,8 @@
 #include "model/experts.h"
 #include "tensor/half.h"
 #include "train/checkpoint/carried.h"
+#include "train/clock.h"
+#include "train/sizes.h"
 #include "train/step/step_graph.h"
 #include "trireme/error.h"
 #include "trireme/model_dims.h"
@@ -17,11 +19,6 @@
 
 namespace trireme::train {
 namespace {
-
-template <class T>
-std::span<const std::byte> bytes_of(const T& value) {
-  return std::as_bytes(std::span(&value, 1));
-}
 
 TrainerOptions fused_for(const Device& device, TrainerOptions options) {
   options.fusions = device.fusions();
@@ -86,10 +83,10 @@ Bytes Trainer::memory() const {
 /// Writes a scalar input of the graph: f64 if the model is, else f32.
 void Trainer::write_number(std::string_view name, double number) {
   if (model().dtype == DType::F64) {
-    execution_->write(name, bytes_of(number));
+    execution_->write(name, scalar_bytes(number));
   } else {
     const auto narrow = static_cast<float>(number);
-    execution_->write(name, bytes_of(narrow));
+    execution_->write(name, scalar_bytes(narrow));
   }
 }
 
@@ -99,7 +96,7 @@ StepResult Trainer::run_step(std::span<const std::byte> inputs, std::span<const 
   const std::int64_t step = step_ + 1;
   execution_->write(model().input, inputs);
   execution_->write("targets", targets);
-  execution_->write("step", bytes_of(step));
+  execution_->write("step", scalar_bytes(step));
   write_number("learning_rate", rate);
   execution_->run(trace);
   StepResult result;
@@ -122,7 +119,7 @@ StepResult Trainer::run_step(std::span<const std::byte> inputs, std::span<const 
 std::vector<ExpertLoad> Trainer::expert_loads() {
   const auto read_numbers = [&](const std::string& name) {
     const Shape& shape = graph().value(graph().output(name)).type.shape;
-    std::vector<float> numbers(static_cast<std::size_t>(shape.element_count()));
+    std::vector<float> numbers(container_size(shape));
     execution_->read(name, std::as_writable_bytes(std::span(numbers)));
     return std::vector<double>(numbers.begin(), numbers.end());
   };
@@ -164,7 +161,7 @@ double Trainer::evaluate(std::span<const std::byte> inputs, std::span<const std:
 }
 
 std::span<const std::byte> Trainer::read(const ModelParameter& parameter) {
-  staging_.resize(static_cast<std::size_t>(size_of(parameter.type).count));
+  staging_.resize(container_size(size_of(parameter.type)));
   execution_->read(parameter.name, staging_);
   return staging_;
 }
@@ -204,7 +201,7 @@ TensorSet Trainer::tensors_of(Origin origin) {
   }
   ShardedExecution* from = is_state ? &state_execution() : execution_.get();
   set.read = [this, from, specs = set.specs](std::size_t i) -> std::span<const std::byte> {
-    staging_.resize(static_cast<std::size_t>(size_of(specs[i]).count));
+    staging_.resize(container_size(size_of(specs[i])));
     from->read(specs[i].name, staging_);
     return staging_;
   };
@@ -262,24 +259,48 @@ void Trainer::restore(const Checkpoint& checkpoint) {
   forward_is_current_ = false;
 }
 
-double measure_peak_flops(Device& device, DType dtype) {
-  const std::int64_t size = device.free_memory() ? 8192 : 1024;  // enough for all of a GPU
+namespace {
+
+/// A product of two square matrices of this size.
+Program square_product(std::int64_t size, DType dtype) {
   GraphBuilder builder("peak");
   const TensorType type{dtype, {size, size}};
   const ValueId a = builder.parameter("a", type);
   const ValueId b = builder.parameter("b", type);
   builder.output("c", builder.add1("einsum", {a, b}, {{"equation", std::string("ik,kj->ij")}}));
-  Execution execution(make_program(builder.finish()), device);
+  return make_program(builder.finish());
+}
+
+Seconds time_run(Execution& execution) {
+  const Clock::time_point start = Clock::now();
+  execution.run();
+  return since(start);
+}
+
+/// Until three runs in a row bring no improvement, or for 200 ms.
+Seconds shortest_run(Execution& execution) {
+  const Clock::time_point begin = Clock::now();
+  Seconds shortest = time_run(execution);
+  for (int in_vain = 0; in_vain < 3 && Clock::now() - begin < std::chrono::milliseconds(200);) {
+    const Seconds time = time_run(execution);
+    in_vain = time.count < 0.99 * shortest.count ? 0 : in_vain + 1;
+    shortest = std::min(shortest, time);
+  }
+  return shortest;
+}
+
+}  // namespace
+
+double measure_peak_flops(Device& device, DType dtype) {
+  constexpr Seconds kLongEnough{0.001};  // launches no longer count, and all of a GPU is busy
   double best = 0;
-  const auto begin = std::chrono::steady_clock::now();
-  for (int round = 0;
-       round < 3 || std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(200);
-       ++round) {
-    const auto start = std::chrono::steady_clock::now();
-    execution.run();
-    const double seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    best = std::max(best, 2.0 * std::pow(size, 3) / seconds);
+  for (const std::int64_t size : {1024, 2048, 4096, 8192}) {
+    Execution execution(square_product(size, dtype), device);
+    const Seconds shortest = shortest_run(execution);
+    best = std::max(best, 2.0 * std::pow(size, 3) / shortest.count);
+    if (shortest > kLongEnough) {
+      break;
+    }
   }
   return best;
 }

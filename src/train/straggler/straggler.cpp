@@ -7,12 +7,13 @@
 
 #include <fmt/format.h>
 
+#include "train/clock.h"
 #include "trireme/error.h"
 
 namespace trireme {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using train::Clock;
 
 /// The loss of a batch is noisy: curves are means over this many steps.
 constexpr std::size_t kSmoothed = 10;
@@ -30,7 +31,7 @@ class Recorder {
     }
     const double sum = std::accumulate(last_.begin(), last_.end(), 0.0);
     run_.curve.push_back({.step = report.step,
-                          .time = {std::chrono::duration<double>(Clock::now() - start_).count()},
+                          .time = train::since(start_),
                           .loss = sum / static_cast<double>(last_.size())});
     if (report.sync) {
       run_.staleness = std::max(run_.staleness, report.sync->staleness);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/indexed_vector.h"
 #include "train/sync/mixer.h"
 
 namespace trireme::train {
@@ -29,7 +30,7 @@ class GroupMixer : public Mixer {
       average(model);
       return;
     }
-    const auto round = static_cast<std::size_t>(step - 1) % groups_.size();
+    const std::size_t round = position_of(step - 1) % groups_.size();
     if (groups_[round]) {
       average_over(*groups_[round], model);
     }

@@ -5,15 +5,12 @@
 #include <fmt/format.h>
 
 #include "tensor/half.h"
+#include "train/sizes.h"
 #include "train/sync/mixer.h"
 #include "trireme/error.h"
 
 namespace trireme::train {
 namespace {
-
-std::size_t elements_of(const Buffer& buffer) {
-  return static_cast<std::size_t>(buffer.type.shape.element_count());
-}
 
 bool is_stored(const Program& program, const std::string& name) {
   return std::ranges::any_of(program.buffers, [&](const Buffer& buffer) {
@@ -37,7 +34,7 @@ LocalModel::LocalModel(Trainer& trainer) : trainer_(trainer) {
     Piece piece{.parameter = buffer.name,
                 .stored = is_stored(program, master) ? master : buffer.name,
                 .dtype = buffer.type.dtype,
-                .elements = elements_of(buffer)};
+                .elements = container_size(buffer.type.shape)};
     if (piece.stored == buffer.name && buffer.type.dtype != DType::F32) {
       throw Error(ErrorKind::Usage,
                   fmt::format("--sync averages models in f32, and {} is {}; use --dtype f32, or "
@@ -76,7 +73,7 @@ void LocalModel::average_state(Group& workers) {
     if (buffer.origin != Origin::State || is_master(buffer)) {
       continue;
     }
-    elements.resize(elements_of(buffer));
+    elements.resize(container_size(buffer.type.shape));
     trainer_.read_shard(buffer.name, std::as_writable_bytes(std::span(elements)));
     if (buffer.type.shape.rank() == 0) {
       workers.run(broadcast<float>(elements, 0));

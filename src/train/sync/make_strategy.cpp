@@ -10,9 +10,6 @@
 namespace trireme::train {
 namespace {
 
-/// How many steps ahead of the slowest a worker may get: enough to absorb a straggler, few enough to stop soon.
-constexpr int kMaxLead = 16;
-
 Moved distance_between(std::span<const float> before, std::span<const float> after) {
   Moved moved;
   for (std::size_t i = 0; i < after.size(); ++i) {

@@ -9,22 +9,24 @@
 namespace trireme::train {
 namespace {
 
-using Kind = ps::TrainUpdate::Optimizer;
+using ServerRule = ps::TrainUpdate::Optimizer;
 
 struct ToServer {
-  ServerOptimizer operator()(const Sgd&) const { return {.update = {.optimizer = Kind::Sgd}}; }
+  ServerOptimizer operator()(const Sgd&) const {
+    return {.update = {.optimizer = ServerRule::Sgd}};
+  }
   ServerOptimizer operator()(const Momentum& o) const {
-    return {.update = {.optimizer = Kind::Momentum,
+    return {.update = {.optimizer = ServerRule::Momentum,
                        .momentum = static_cast<float>(o.momentum),
                        .nesterov = o.nesterov},
             .states = {"m"}};
   }
   ServerOptimizer operator()(const Adagrad& o) const {
-    return {.update = {.optimizer = Kind::Adagrad, .epsilon = static_cast<float>(o.epsilon)},
+    return {.update = {.optimizer = ServerRule::Adagrad, .epsilon = static_cast<float>(o.epsilon)},
             .states = {"s"}};
   }
   ServerOptimizer operator()(const AdamW& o) const {
-    return {.update = {.optimizer = Kind::AdamW,
+    return {.update = {.optimizer = ServerRule::AdamW,
                        .beta1 = static_cast<float>(o.beta1),
                        .beta2 = static_cast<float>(o.beta2),
                        .epsilon = static_cast<float>(o.epsilon)},
@@ -40,7 +42,7 @@ struct ToServer {
   }
 };
 
-constexpr std::size_t kBlock = ServerModel::kWidth - ps::kTrainHead;
+constexpr std::size_t kFloatsInBlock = ServerModel::kWidth - ps::kTrainHead;
 
 }  // namespace
 
@@ -66,7 +68,7 @@ void ServerModel::add(std::size_t from, std::size_t count, float decay) {
   while (count > 0) {
     if (room_ == 0) {
       decays_.push_back(decay);
-      room_ = kBlock;
+      room_ = kFloatsInBlock;
     }
     const std::size_t here = std::min(room_, count);
     pieces_.push_back({.from = from, .to = rows() * kWidth - room_, .count = here});

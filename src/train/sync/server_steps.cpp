@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "train/clock.h"
 #include "train/sync/server_board.h"
 #include "train/sync/server_model.h"
 #include "trireme/error.h"
@@ -18,10 +19,7 @@ namespace trireme::train {
 namespace {
 
 using ps::TrainHead;
-using Clock = std::chrono::steady_clock;
 
-/// How many steps ahead of the slowest an asynchronous worker may get, so that a run stops soon.
-constexpr int kMaxLead = 16;
 /// How long servers may take to answer, and a worker to finish its step while others wait for it.
 constexpr Seconds kServerPatience{60};
 constexpr std::chrono::minutes kWorkerPatience{30};
@@ -66,6 +64,7 @@ class ServerSteps : public SyncStrategy {
         optimizer_(server_optimizer(trainer_.training().optimizer)),
         model_(trainer_.trained_parameters()),
         client_({.coordinator = place.servers.address,
+                 .etcd_tls = place.servers.etcd_tls,
                  .secret = place.servers.secret,
                  .lease = place.servers.lease,
                  .patience = kServerPatience}),

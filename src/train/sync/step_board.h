@@ -67,6 +67,10 @@ class StepBoard {
   [[nodiscard]] virtual bool stopped() const = 0;
 };
 
+/// How many steps ahead of the slowest a worker may get that need not wait for it: enough to absorb a straggler, few
+/// enough to stop soon.
+inline constexpr int kMaxLead = 16;
+
 struct StepBoardOptions {
   int worker = 0;
   int max_lead = 0;  ///< a worker that is more steps ahead of the slowest waits

@@ -1,23 +1,23 @@
 #include "train/sync/stretch.h"
 
 #include <algorithm>
-#include <chrono>
+
+#include "train/clock.h"
 
 namespace trireme::train {
 
 StretchEnd run_stretch(StepBoard& board, const Stretch& stretch, const StretchWork& work) {
-  using Clock = std::chrono::steady_clock;
   StretchEnd end;
-  Clock::time_point since = Clock::now();
+  Clock::time_point last_publish = Clock::now();
   const auto publish = [&](const std::vector<StepReport>& reports) {
     if (reports.empty()) {
       return;
     }
-    const std::chrono::duration<double> passed = Clock::now() - since;
-    since = Clock::now();
+    const Seconds passed = since(last_publish);
+    last_publish = Clock::now();
     for (const StepReport& report : reports) {
       end.last_report = report;
-      end.last_report.step_time = {passed.count() / static_cast<double>(reports.size())};
+      end.last_report.step_time = {passed.count / static_cast<double>(reports.size())};
       end.unpublished = report.step == stretch.last;
       if (!end.unpublished) {
         work.publish(end.last_report);

@@ -45,7 +45,7 @@ std::optional<int> parse_count(std::string_view text) {
                                                                   : std::nullopt;
 }
 
-[[noreturn]] void refuse(std::string_view text) {
+[[noreturn]] void refuse_strategy(std::string_view text) {
   throw Error(ErrorKind::Usage,
               fmt::format("unknown strategy '{}'; use allreduce, tree, gossip, group=WORKERS, "
                           "group=WORKERS,global=STEPS, local=STEPS, hogwild, ps:bsp, "
@@ -138,13 +138,13 @@ SyncSpec parse_sync(std::string_view text) {
   const auto* row = std::ranges::find(kRows, head.substr(0, equals), &Row::name);
   const bool has_number = equals != std::string_view::npos;
   if (row == kRows.end() || has_number != (row->number != nullptr) || spec.global_every < 0) {
-    refuse(text);
+    refuse_strategy(text);
   }
   spec.kind = row->kind;
   if (has_number) {
     const std::optional<int> number = parse_count(head.substr(equals + 1));
     if (!number) {
-      refuse(text);
+      refuse_strategy(text);
     }
     spec.*row->number = *number;
   }

@@ -6,7 +6,7 @@ namespace trireme::train {
 namespace {
 
 /// Everyone waits for worker 0 in each step, so a worker can hardly be ahead.
-constexpr int kMaxLead = 1;
+constexpr int kTreeLead = 1;
 
 CallOptions along_tree() {
   CallOptions options;
@@ -46,7 +46,7 @@ class TreeSteps : public SyncStrategy {
 
   std::unique_ptr<StepBoard> open_board(const Stretch& stretch) override {
     return make_step_board(board_ranks_, stretch,
-                           {.worker = workers_.rank(), .max_lead = kMaxLead});
+                           {.worker = workers_.rank(), .max_lead = kTreeLead});
   }
 
   void with_average(const std::function<void()>& body) override { body(); }
