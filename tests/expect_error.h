@@ -1,7 +1,12 @@
 // Expects an Error of a kind, with these words in its message.
 #pragma once
 
+#include <concepts>
+#include <initializer_list>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -9,15 +14,36 @@
 
 namespace trireme {
 
+/// The message of the Error of this kind that the call must throw; one line.
 template <class Call>
-void expect_error(ErrorKind kind, std::string_view words, const Call& call) {
+std::string error_message(ErrorKind kind, const Call& call) {
   try {
     call();
-    ADD_FAILURE() << "no Error; expected one with '" << words << "'";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), kind) << error.what();
-    EXPECT_NE(std::string_view(error.what()).find(words), std::string_view::npos)
-        << "'" << error.what() << "' does not contain '" << words << "'";
+    EXPECT_EQ(std::string_view(error.what()).find('\n'), std::string_view::npos) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "no Error";
+  return {};
+}
+
+/// One text, or several in braces.
+struct Words {
+  std::vector<std::string> all;
+  // NOLINTBEGIN(google-explicit-constructor)
+  template <std::convertible_to<std::string_view> Text>
+  Words(const Text& text) : all{std::string(text)} {}
+  Words(std::initializer_list<std::string> texts) : all(texts) {}
+  Words(std::vector<std::string> texts) : all(std::move(texts)) {}
+  // NOLINTEND(google-explicit-constructor)
+};
+
+template <class Call>
+void expect_error(ErrorKind kind, const Words& words, const Call& call) {
+  const std::string message = error_message(kind, call);
+  for (const std::string& text : words.all) {
+    EXPECT_NE(message.find(text), std::string::npos) << "no '" << text << "' in: " << message;
   }
 }
 

@@ -501,8 +501,9 @@ class Bench {
         number("peak_flops") / 1e9, number("planned_memory_bytes") / kGiB);
     if (world_ != nullptr) {
       fmt::print(
-          "exchanges {:.3f} s where each is waited for at once (a step of {:.3f} s); "
-          "{:.3f} s of waiting where not: {:.0f} % hidden\n",
+          "communication {:.3f} s without overlap (a step of {:.3f} s), {:.3f} s of waiting with "
+          "it: "
+          "{:.0f} % overlapped\n",
           number("exchange_seconds"), number("step_seconds_without_overlap"),
           number("exposed_seconds"), 100 * number("hidden_share"));
     }

@@ -30,7 +30,7 @@
 namespace trireme::cli {
 namespace {
 
-struct Options {
+struct BenchArguments {
   measure::BenchOptions bench;
   bool json = false;
   std::string svg;
@@ -68,9 +68,9 @@ HostCosts costs_of(const Cluster& cluster) {
 }
 
 /// Costs of the given host, or of this one if it has been probed.
-std::optional<HostCosts> load_costs(const Options& options) {
-  if (!options.cluster.empty()) {
-    return parsed("--cluster", options.cluster,
+std::optional<HostCosts> load_costs(const BenchArguments& args) {
+  if (!args.cluster.empty()) {
+    return parsed("--cluster", args.cluster,
                   [](const std::string& file) { return costs_of(load_cluster(file)); });
   }
   const std::optional<Cluster> host = load_host_file();
@@ -106,84 +106,84 @@ std::string machine_name() {
 }
 
 /// What works, by running all of it once.
-void run_matrix(const Options& options, Outcome& outcome) {
+void run_matrix(const BenchArguments& args, Outcome& outcome) {
   std::vector<measure::TransportCapabilities> transports;
   for (const TransportKind kind : {TransportKind::SharedMemory, TransportKind::Tcp,
                                    TransportKind::Ucx, TransportKind::InProcess}) {
     transports.push_back(measure::find_capabilities(kind));
   }
-  std::cout << (options.json ? report::capabilities_json(transports)
-                             : report::capabilities_text(transports, standard_output()));
+  std::cout << (args.json ? report::capabilities_json(transports)
+                          : report::capabilities_text(transports, standard_output()));
   outcome.exit_code = report::is_complete(transports) ? 0 : 1;
 }
 
-void run(const Options& options, Outcome& outcome) {
-  if (options.bench.operations == "matrix") {
-    run_matrix(options, outcome);
+void run(const BenchArguments& args, Outcome& outcome) {
+  if (args.bench.operations == "matrix") {
+    run_matrix(args, outcome);
     return;
   }
-  measure::BenchPlan plan = measure::make_bench_plan(options.bench);
-  if (!options.tuning.empty()) {
-    plan.tuning = parsed("--tuning", options.tuning, load_tuning);
+  measure::BenchPlan plan = measure::make_bench_plan(args.bench);
+  if (!args.tuning.empty()) {
+    plan.tuning = parsed("--tuning", args.tuning, load_tuning);
   }
-  plan.costs = load_costs(options);
+  plan.costs = load_costs(args);
   const measure::BenchReport report = run_cases(std::move(plan));
-  if (!options.svg.empty()) {
-    write_and_report(options.svg, report::bench_svg(report));
+  if (!args.svg.empty()) {
+    write_and_report(args.svg, report::bench_svg(report));
   }
-  if (!options.tune.empty()) {
-    write_and_report(options.tune,
-                     to_text(measure::make_tuning(report, {machine_name(), today()})));
+  if (!args.tune.empty()) {
+    write_and_report(args.tune, to_text(measure::make_tuning(report, {machine_name(), today()})));
   }
-  std::cout << (options.json ? report::bench_json(report)
-                             : report::bench_text(report, standard_output().color));
+  std::cout << (args.json ? report::bench_json(report)
+                          : report::bench_text(report, standard_output().color));
   const bool correct = std::ranges::all_of(
       report.rows, [](const measure::BenchRow& row) { return row.result.correct; });
   outcome.exit_code = correct ? 0 : 1;
 }
 
-void add_options(Command& command, Options& o) {
+void add_options(Command& command, BenchArguments& args) {
   command
-      .add_option("operations", o.bench.operations,
+      .add_option("operations", args.bench.operations,
                   "comma-separated; one of: all " + names_of(all_operations()) +
                       "; or matrix: which work on which transport with which types")
       ->required();
-  command.add_option("-n,--ranks", o.bench.ranks,
+  command.add_option("-n,--ranks", args.bench.ranks,
                      "number of ranks (default: one per core, at least 2)",
                      integer_in(1, measure::kMaxBenchRanks));
   command.add_option(
-      "--sizes", o.bench.sizes,
+      "--sizes", args.bench.sizes,
       "bytes of the whole vector (alltoall: of one rank's send buffer): a list 8,1K,64K "
       "or a range 8..64M, in steps of 4, or 8..64M:2 in steps of 2");
-  command.add_option("-a,--algorithm", o.bench.algorithms,
+  command.add_option("-a,--algorithm", args.bench.algorithms,
                      "comma-separated; one of: all automatic direct " + names_of(all_algorithms()));
-  command.add_option("--transport", o.bench.transport, "one of: shm in-process tcp ucx");
-  command.add_flag("--encrypt", o.bench.encrypt,
+  command.add_option("--transport", args.bench.transport, "one of: shm in-process tcp ucx");
+  command.add_flag("--encrypt", args.bench.encrypt,
                    "with --transport tcp: encrypt connections (TLS 1.3)");
-  command.add_option("--dtype", o.bench.dtype, "one of: f32 f64 f16 bf16 i8 u8 i32 i64");
-  command.add_option("--buffers", o.bench.buffers, "one of: own shared (of World::allocate)");
-  command.add_option("--repeats", o.bench.repeats,
+  command.add_option("--dtype", args.bench.dtype, "one of: f32 f64 f16 bf16 i8 u8 i32 i64");
+  command.add_option("--buffers", args.bench.buffers, "one of: own shared (of World::allocate)");
+  command.add_option("--repeats", args.bench.repeats,
                      "timed calls per case (default: chosen by the time of a call)",
                      integer_in(1, 1'000'000));
   command.add_option(
-      "--cluster", o.cluster,
+      "--cluster", args.cluster,
       "cluster file of 'trireme probe' to choose and predict with (default: this host's)");
-  command.add_option("--svg", o.svg, "write a plot of measured and predicted times to this file");
-  command.add_option("--tune", o.tune,
+  command.add_option("--svg", args.svg,
+                     "write a plot of measured and predicted times to this file");
+  command.add_option("--tune", args.tune,
                      "write the fastest method of each operation and size to this file");
-  command.add_option("--tuning", o.tuning,
+  command.add_option("--tuning", args.tuning,
                      "choose the 'automatic' method from a file written by --tune");
-  command.add_flag("--json", o.json, "one JSON object per row, one row per line");
+  command.add_flag("--json", args.json, "one JSON object per row, one row per line");
 }
 
 }  // namespace
 
 void add_bench_command(Command& app, Outcome& outcome) {
-  auto options = std::make_shared<Options>();
+  auto args = std::make_shared<BenchArguments>();
   Command* command = app.add_subcommand(
       "bench", "Time collectives between ranks of this host, and check their results");
-  add_options(*command, *options);
-  command->callback([options, &outcome] { run(*options, outcome); });
+  add_options(*command, *args);
+  command->callback([args, &outcome] { run(*args, outcome); });
 }
 
 }  // namespace trireme::cli

@@ -3,6 +3,7 @@
 #include <string>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "cli/commands.h"
 #include "cli/load_cluster.h"
@@ -12,30 +13,32 @@
 namespace trireme::cli {
 namespace {
 
-struct Options {
+struct ClusterArguments {
   std::string cluster;
   bool json = false;
 };
 
-std::string output(const Options& options) {
-  if (options.cluster.empty()) {
-    return options.json ? report::preset_list_json() : report::preset_list_text();
+std::string output(const ClusterArguments& args) {
+  if (args.cluster.empty()) {
+    return args.json ? report::preset_list_json() : report::preset_list_text();
   }
-  const Cluster cluster = load_cluster(options.cluster);
-  return options.json ? to_text(cluster) : report::cluster_text(cluster);
+  const Cluster cluster = load_cluster(args.cluster);
+  return args.json ? to_text(cluster) : report::cluster_text(cluster);
 }
 
 }  // namespace
 
 void add_cluster_command(Command& app) {
-  auto options = std::make_shared<Options>();
+  auto args = std::make_shared<ClusterArguments>();
   Command* command =
       app.add_subcommand("cluster", "Show what a cluster is made of, or list the known ones");
-  command->add_option("cluster", options->cluster,
-                      "a preset such as dgx-h100 or dgx-h100:4, or a .cluster.json file");
-  command->add_flag("--json", options->json,
+  command->add_option("cluster", args->cluster,
+                      fmt::format("a .cluster.json file, several nodes such as dgx-h100:4, or one "
+                                  "of: {}",
+                                  fmt::join(cluster_preset_names(), " ")));
+  command->add_flag("--json", args->json,
                     "print the text form, which reads back, instead of a description");
-  command->callback([options] { fmt::print("{}", output(*options)); });
+  command->callback([args] { fmt::print("{}", output(*args)); });
 }
 
 }  // namespace trireme::cli

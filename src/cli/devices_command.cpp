@@ -27,7 +27,7 @@ report::DeviceList list_devices() {
 
 void add_devices_command(Command& app) {
   auto json = std::make_shared<bool>(false);
-  Command* command = app.add_subcommand("devices", "List what this machine can compute on");
+  Command* command = app.add_subcommand("devices", "List the devices of this machine");
   command->add_flag("--json", *json, "one JSON object");
   command->callback([json] {
     const report::DeviceList list = list_devices();

@@ -32,8 +32,8 @@ std::optional<int> cuda_number(const std::string& name) {
 
 }  // namespace
 
-std::function<std::unique_ptr<Device>(int ranks)> devices_named(const std::string& name,
-                                                                int threads) {
+DeviceFactory devices_named(const std::string& name, int threads, const std::string& exchange) {
+  const CudaExchange by = parse_cuda_exchange(exchange);
   const int found = cuda_device_count();
   if (name == "cpu" || (name == "auto" && found == 0)) {
     return cpu_devices(threads);
@@ -41,24 +41,23 @@ std::function<std::unique_ptr<Device>(int ranks)> devices_named(const std::strin
   if (const std::string folder = cache_folder(); !folder.empty()) {
     keep_cuda_algorithms(folder + "/cuda-algorithms.txt");
   }
-  if (name == "auto") {  // several ranks cannot share a GPU yet
-    return [threads](int ranks) {
-      return ranks > 1 ? cpu_devices(threads)(ranks) : cuda_devices()(ranks);
-    };
+  if (name == "auto" || (name == "cuda" && found > 0)) {
+    return cuda_devices({}, by);
   }
   const std::optional<int> number = cuda_number(name);
   if (!number) {
     throw Error(ErrorKind::Usage,
-                fmt::format("unknown device '{}'; use auto, cpu, cuda or cuda:N", name));
+                fmt::format("--device: unknown device '{}'; use auto, cpu, cuda or cuda:N", name));
   }
   if (*number >= found) {
-    throw Error(ErrorKind::Usage,
-                found == 0
-                    ? std::string("this machine has no CUDA device; use --device cpu")
-                    : fmt::format("there is no device {}: this machine has cuda:0 to cuda:{}", name,
-                                  found - 1));
+    throw Error(
+        ErrorKind::Usage,
+        found == 0
+            ? std::string("--device: this machine has no CUDA device; use --device cpu")
+            : fmt::format("--device: there is no device {}: this machine has cuda:0 to cuda:{}",
+                          name, found - 1));
   }
-  return cuda_devices(*number);
+  return cuda_devices(*number, by);
 }
 
 }  // namespace trireme::cli

@@ -6,13 +6,14 @@
 
 #include "cli/commands.h"
 #include "cli/inference_options.h"
+#include "command_line/patience.h"
 #include "trireme/cpu_device.h"
 #include "trireme/evaluate.h"
 
 namespace trireme::cli {
 namespace {
 
-struct Options {
+struct EvaluateArguments {
   InferenceOptions inference{};
   EvaluateOptions evaluate{};
 };
@@ -30,12 +31,12 @@ void print_summary(const EvaluateSummary& summary) {
              static_cast<double>(summary.tokens) / summary.time.count);
 }
 
-void run(const Options& given) {
-  EvaluateOptions options = given.evaluate;
-  const bool json = given.inference.json;
-  options.source = given.inference.source;
-  options.plan = given.inference.plan();
-  options.make_device = cpu_devices(given.inference.threads);
+void run(const EvaluateArguments& args) {
+  EvaluateOptions options = args.evaluate;
+  const bool json = args.inference.json;
+  options.source = args.inference.source;
+  options.plan = args.inference.plan();
+  options.make_device = cpu_devices(args.inference.threads);
   options.input.standard_input = read_standard_input(options.data);
   if (!json && isatty(STDERR_FILENO) != 0) {
     options.on_progress = print_progress;
@@ -54,19 +55,22 @@ void run(const Options& given) {
 }  // namespace
 
 void add_evaluate_command(Command& app) {
-  auto o = std::make_shared<Options>();
+  auto args = std::make_shared<EvaluateArguments>();
   Command* command =
-      app.add_subcommand("evaluate", "Loss and perplexity of a trained model on data");
-  command->add_option("--data", o->evaluate.data,
+      app.add_subcommand("evaluate", "Measure loss and perplexity of a trained model");
+  command->add_option("--data", args->evaluate.data,
                       "text files, tokens (*.bin), folders of them, or - (default: the run's "
                       "validation data)");
-  command->add_option("--length", o->evaluate.length,
+  command->add_option("--length", args->evaluate.length,
                       "tokens per sequence (default: the run's, or the model's context, at most "
                       "1024)");
-  command->add_option("--batch", o->evaluate.batch,
+  command->add_option("--batch", args->evaluate.batch,
                       "sequences at a time (default: the run's, or 8)");
-  add_inference_options(command, o->inference);
-  command->callback([o] { run(*o); });
+  add_inference_options(command, args->inference);
+  command->callback([args] {
+    const Patience patience;
+    run(*args);
+  });
 }
 
 }  // namespace trireme::cli

@@ -13,7 +13,7 @@
 namespace trireme::cli {
 namespace {
 
-struct Options {
+struct GenerateArguments {
   InferenceOptions inference{};
   GenerateOptions generate{};
   bool no_cache = false;
@@ -27,16 +27,16 @@ void print_summary(const GenerateSummary& summary) {
              summary.prompt.size(), to_text(summary.prompt_time));
 }
 
-void run(const Options& given, Outcome& outcome) {
+void run(const GenerateArguments& args, Outcome& outcome) {
   CpuOptions cpu;
-  cpu.threads = given.inference.threads;
+  cpu.threads = args.inference.threads;
   cpu.row_invariant = true;
-  GenerateOptions options = given.generate;
-  options.source = given.inference.source;
-  options.plan = given.inference.plan();
+  GenerateOptions options = args.generate;
+  options.source = args.inference.source;
+  options.plan = args.inference.plan();
   options.make_device = cpu_devices(cpu);
-  options.cache = given.no_cache ? KeyValueCache::Unused : KeyValueCache::Used;
-  const bool json = given.inference.json;
+  options.cache = args.no_cache ? KeyValueCache::Unused : KeyValueCache::Used;
+  const bool json = args.inference.json;
   std::string text;
   options.on_text = [&](std::string_view part) {
     text += part;
@@ -65,23 +65,23 @@ void run(const Options& given, Outcome& outcome) {
 }  // namespace
 
 void add_generate_command(Command& app, Outcome& outcome) {
-  auto o = std::make_shared<Options>();
+  auto args = std::make_shared<GenerateArguments>();
   Command* command = app.add_subcommand("generate", "Continue a text with a trained model");
-  command->add_option("--prompt", o->generate.prompt, "the text to continue")->required();
-  command->add_option("--tokens", o->generate.tokens,
+  command->add_option("--prompt", args->generate.prompt, "the text to continue")->required();
+  command->add_option("--tokens", args->generate.tokens,
                       "how many tokens to generate (default: 100, within the model's context)");
-  SamplingOptions& sampling = o->generate.sampling;
+  SamplingOptions& sampling = args->generate.sampling;
   command->add_option("--temperature", sampling.temperature,
                       "divides the logits: below 1 likelier tokens are drawn more often; 0 always "
                       "takes the likeliest");
   command->add_option("--top-k", sampling.top_k, "draw among the k likeliest tokens; 0: all");
   command->add_option("--top-p", sampling.top_p,
                       "draw among the likeliest tokens whose probabilities add up to this");
-  command->add_option("--seed", sampling.seed, "seed of the draws");
-  command->add_flag("--no-cache", o->no_cache,
-                    "compute all positions again for every token; slow, gives the same text");
-  add_inference_options(command, o->inference);
-  command->callback([o, &outcome] { run(*o, outcome); });
+  command->add_option("--seed", sampling.seed, "random seed for sampling");
+  command->add_flag("--no-cache", args->no_cache,
+                    "recompute all positions for every token: slow, same text");
+  add_inference_options(command, args->inference);
+  command->callback([args, &outcome] { run(*args, outcome); });
 }
 
 }  // namespace trireme::cli

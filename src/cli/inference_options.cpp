@@ -6,17 +6,11 @@
 
 #include <fmt/format.h>
 
+#include "cli/path_option.h"
 #include "trireme/mesh.h"
 #include "trireme/message.h"
 
 namespace trireme::cli {
-namespace {
-
-std::string named(const std::string& path) {
-  return path.empty() ? "expected a path" : "";
-}
-
-}  // namespace
 
 Plan InferenceOptions::plan() const {
   require(!ranks || *ranks >= 1, fmt::format("-n is {}; it must be 1 or more", ranks.value_or(0)));
@@ -32,13 +26,14 @@ Plan InferenceOptions::plan() const {
 }
 
 void add_inference_options(Command* command, InferenceOptions& o) {
-  command->add_option("--run", o.source.run, "the folder of a run: its newest checkpoint", named);
+  command->add_option("--run", o.source.run, "the folder of a run: its newest checkpoint",
+                      non_empty_path);
   command->add_option("--model", o.source.model,
-                      "a Hugging Face folder: config.json and safetensors", named);
+                      "a Hugging Face folder: config.json and safetensors", non_empty_path);
   command->add_option("--tokenizer", o.source.tokenizer,
-                      "a tokenizer.json (default: the run's, or the one in the folder)", named);
-  command->add_option("-n,--ranks", o.ranks,
-                      "processes on this machine (default: the size of the mesh)");
+                      "a tokenizer.json (default: the run's, or the one in the folder)",
+                      non_empty_path);
+  command->add_option("-n,--ranks", o.ranks, "number of ranks (default: the size of the mesh)");
   command->add_option("--mesh", o.mesh,
                       "ranks by axis, such as tensor=2,pipe=2 (default: all along tensor)");
   command->add_option("--threads", o.threads, "compute threads per rank; 0: all cores");

@@ -27,7 +27,7 @@ measure::HostProbe measure_host(const measure::ProbeOptions& options) {
   const ComputeCosts compute = measure::probe_compute(
       {.cores = options.ranks,
        .programs = sample_steps({.quick = options.quick}),
-       .make_device = [](int ranks, int threads) { return cpu_devices(threads)(ranks); },
+       .make_device = [](int ranks, int threads) { return cpu_devices(threads)({.ranks = ranks}); },
        .repeats = options.quick ? 5 : 9},
       progress);
   measure::HostProbe probe = measure::probe_host(options, progress);

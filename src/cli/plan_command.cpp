@@ -4,14 +4,18 @@
 #include <string>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "cli/commands.h"
 #include "cli/load_cluster.h"
 #include "command_line/files.h"
+#include "command_line/patience.h"
 #include "command_line/terminal.h"
 #include "report/compiled_plan_text.h"
 #include "report/plan_text.h"
+#include "trireme/cluster.h"
 #include "trireme/error.h"
+#include "trireme/estimate.h"
 #include "trireme/memory_prediction.h"
 #include "trireme/message.h"
 #include "trireme/planner_options.h"
@@ -21,7 +25,7 @@
 namespace trireme::cli {
 namespace {
 
-struct Options {
+struct PlanArguments {
   PlannerOptions planner;
   std::string cluster = "dgx-h100";
   std::string tokens;
@@ -32,12 +36,12 @@ struct Options {
 
 /// What `trireme train` would need for the plan: its programs keep other tensors than the closed form assumes. Nothing if
 /// it cannot run the plan, or the model or the dtype.
-std::string own_memory_text(const Options& o, const TransformerCost& cost,
+std::string own_memory_text(const PlanArguments& args, const TransformerCost& cost,
                             const RankedLayout& layout) {
   TrainSettings settings;
   settings.batch = cost.workload().batch;
   settings.length = cost.workload().length;
-  settings.dtype = o.planner.dtype;
+  settings.dtype = args.planner.dtype;
   NamedModel model;
   model.config = cost.model().model;
   model.is_preset = true;
@@ -55,99 +59,107 @@ std::string own_memory_text(const Options& o, const TransformerCost& cost,
   }
 }
 
-void run(const Options& o, Outcome& outcome) {
-  const TransformerCost cost = make_cost(o.planner, parsed("--cluster", o.cluster, load_cluster));
-  const double tokens = o.tokens.empty() ? 0 : parsed("--tokens", o.tokens, parse_token_count);
-  const PlanSearch search = search_plans(cost, make_search(o.planner));
-  std::cout << (o.json
-                    ? report::plan_search_json(cost, search, tokens)
-                    : report::plan_search_text(
-                          cost, search,
-                          {.terminal = standard_output(), .explain = o.explain, .tokens = tokens}));
-  if (o.explain && !o.json && !search.best.empty()) {
-    std::cout << own_memory_text(o, cost, search.best.front());
+void run(const PlanArguments& args, Outcome& outcome) {
+  const Patience patience;
+  const TransformerCost cost =
+      make_cost(args.planner, parsed("--cluster", args.cluster, load_cluster));
+  const double tokens =
+      args.tokens.empty() ? 0 : parsed("--tokens", args.tokens, parse_token_count);
+  const PlanSearch search = search_plans(cost, make_search(args.planner));
+  std::cout << (args.json ? report::plan_search_json(cost, search, tokens)
+                          : report::plan_search_text(cost, search,
+                                                     {.terminal = standard_output(),
+                                                      .explain = args.explain,
+                                                      .tokens = tokens}));
+  if (args.explain && !args.json && !search.best.empty()) {
+    std::cout << own_memory_text(args, cost, search.best.front());
   }
   if (search.best.empty()) {
     outcome.exit_code = 1;
-  } else if (!o.output.empty()) {
-    write_and_report(o.output, to_text(to_plan(search.best.front(), cost.workload(),
-                                               static_cast<int>(cost.model().model.layers))));
+  } else if (!args.output.empty()) {
+    write_and_report(args.output, to_text(to_plan(search.best.front(), cost.workload(),
+                                                  static_cast<int>(cost.model().model.layers))));
   }
 }
 
-void add_options(Command& command, Options& o) {
-  command.add_option("-m,--model", o.planner.model,
-                     "a config.json, its folder, or a name (see estimate --help)");
-  command.add_option("-c,--cluster", o.cluster,
-                     "a preset such as dgx-h100:4, 4xdgx-h100 or 2xdgx-a100+1xdgx-h100, or a "
-                     ".cluster.json file");
-  command.add_option("-b,--batch", o.planner.batch,
-                     "sequences of a step over all devices, or tokens: 16Mtokens");
-  command.add_option("-t,--length", o.planner.length,
-                     "tokens of a sequence (default: the model's context)", integer_in(1, 1 << 30));
-  command.add_option("--dtype", o.planner.dtype, "of matrix products; one of: bf16 f16 f8 f4 f32");
-  command.add_option("--attention", o.planner.attention, "unfused: scores go through memory")
-      ->choices({"fused", "unfused"});
-  command.add_flag("--overlap-tensor", o.planner.overlap_tensor,
-                   "tensor-parallel communication overlaps with computation");
-  command.add_option("--memory-limit", o.planner.memory_limit,
-                     "of a device, such as 70GB (default: 92 % of its memory)");
+void add_options(Command& command, PlanArguments& args) {
+  command.add_option("-m,--model", args.planner.model,
+                     fmt::format("a config.json, its folder, or one of: {}",
+                                 fmt::join(architecture_names(), " ")));
   command.add_option(
-      "--tokens", o.tokens,
-      "to train on, such as 15T: also print the time, energy and money of all steps");
-  command.add_option("--watts", o.planner.watts,
-                     "that a device draws (default: the cluster's, if known)", above_zero());
-  command.add_option("--price", o.planner.price,
-                     "of a device, in dollars per hour (default: the cluster's, if known)",
+      "-c,--cluster", args.cluster,
+      fmt::format("a .cluster.json file, several nodes such as dgx-h100:4, 4xdgx-h100 or "
+                  "2xdgx-a100+1xdgx-h100, or one of: {}",
+                  fmt::join(cluster_preset_names(), " ")));
+  command.add_option("-b,--batch", args.planner.batch,
+                     "sequences per step on all devices, or tokens: 16Mtokens");
+  command.add_option("-t,--length", args.planner.length,
+                     "tokens per sequence (default: the model's context)", integer_in(1, 1 << 30));
+  command.add_option("--dtype", args.planner.dtype,
+                     "element type of matrix products; one of: bf16 f16 f8 f4 f32");
+  command.add_option("--attention", args.planner.attention, "unfused: scores go through memory")
+      ->choices({"fused", "unfused"});
+  command.add_flag("--overlap-tensor", args.planner.overlap_tensor,
+                   "tensor-parallel communication overlaps with computation");
+  command.add_option("--memory-limit", args.planner.memory_limit,
+                     "memory of a device, such as 70GB (default: 92 % of what it has)");
+  command.add_option(
+      "--tokens", args.tokens,
+      "tokens to train on, such as 15T: also print the time, energy and money of all steps");
+  command.add_option("--watts", args.planner.watts,
+                     "power of a device (default: the cluster's, if known)", above_zero());
+  command.add_option("--price", args.planner.price,
+                     "price of a device in dollars per hour (default: the cluster's, if known)",
                      above_zero());
 }
 
-void add_search_options(Command& command, Options& o) {
+void add_search_options(Command& command, PlanArguments& args) {
   command.section("Restrict the search");
-  command.add_option("--mesh", o.planner.mesh, "axes to keep, such as tensor=8 or pipe=4,data=16");
-  command.add_option("--schedule", o.planner.schedule,
+  command.add_option("--mesh", args.planner.mesh,
+                     "axes to keep, such as tensor=8 or pipe=4,data=16");
+  command.add_option("--schedule", args.planner.schedule,
                      "one of: naive gpipe 1f1b interleaved zb-h1 zb-h2 zb-v");
-  command.add_option("--recompute", o.planner.recompute, "one of: none selective full");
-  command.add_option("--zero", o.planner.zero, "one of: 0 1 2 3", integer_in(0, 3));
-  command.add_option("--microbatch", o.planner.microbatch, "sequences that a rank computes at once",
+  command.add_option("--recompute", args.planner.recompute, "one of: none selective full");
+  command.add_option("--zero", args.planner.zero, "one of: 0 1 2 3", integer_in(0, 3));
+  command.add_option("--microbatch", args.planner.microbatch, "sequences per micro-batch on a rank",
                      integer_in(1, 1 << 20));
-  command.add_option("--bucket", o.planner.bucket, "in which gradients are reduced, such as 25MiB");
-  command.add_option("--context", o.planner.context, "one of: gather all-to-all ring");
-  command.add_flag("--wide", o.planner.wide,
+  command.add_option("--bucket", args.planner.bucket, "size of a gradient bucket, such as 25MiB");
+  command.add_option("--context", args.planner.context, "one of: gather all-to-all ring");
+  command.add_flag("--wide", args.planner.wide,
                    "also sizes that are not powers of two, tensor groups across nodes, unequal "
                    "stages, ZeRO with stages, every schedule, bucket sizes, orders of the axes and "
                    "kinds of context parallelism");
 }
 
-void add_method_options(Command& command, Options& o) {
+void add_method_options(Command& command, PlanArguments& args) {
   command.section("How to search");
-  command.add_option("--search", o.planner.search, "mcmc: a random walk, as a baseline")
+  command.add_option("--search", args.planner.search, "mcmc: a random walk, as a baseline")
       ->choices({"exhaustive", "mcmc"});
-  command.add_option("--moves", o.planner.mcmc.moves, "of the random walk",
+  command.add_option("--moves", args.planner.mcmc.moves, "moves of the random walk",
                      integer_in(std::int64_t{1}, std::int64_t{1} << 32));
-  command.add_option("--temperature", o.planner.mcmc.temperature,
-                     "of the random walk: the slowdown that it takes readily", above_zero());
-  command.add_option("--seed", o.planner.mcmc.seed, "of the random walk");
+  command.add_option("--temperature", args.planner.mcmc.temperature,
+                     "temperature of the random walk: the slowdown that it readily accepts",
+                     above_zero());
+  command.add_option("--seed", args.planner.mcmc.seed, "random seed of the random walk");
 }
 
 }  // namespace
 
 void add_plan_command(Command& app, Outcome& outcome) {
-  auto options = std::make_shared<Options>();
+  auto args = std::make_shared<PlanArguments>();
   Command* command = app.add_subcommand(
       "plan", "Find the fastest way to train a model on a cluster, within memory");
-  add_options(*command, *options);
-  add_search_options(*command, *options);
-  add_method_options(*command, *options);
+  add_options(*command, *args);
+  add_search_options(*command, *args);
+  add_method_options(*command, *args);
   command->section("Output");
-  command->add_option("--keep", options->planner.keep, "how many plans to show",
-                      integer_in(1, 1000));
-  command->add_option("-o,--output", options->output,
+  command->add_option("--keep", args->planner.keep, "how many plans to show", integer_in(1, 1000));
+  command->add_option("-o,--output", args->output,
                       "write the best one as a .plan.json for trireme train --plan");
-  command->add_flag("--explain", options->explain, "also print the assumptions behind the times");
-  command->add_flag("--json", options->json, "one JSON object");
+  command->add_flag("--explain", args->explain, "also print the assumptions behind the times");
+  command->add_flag("--json", args->json, "one JSON object");
   add_plan_show_command(*command);
-  command->callback([options, &outcome] { run(*options, outcome); });
+  command->callback([args, &outcome] { run(*args, outcome); });
 }
 
 }  // namespace trireme::cli

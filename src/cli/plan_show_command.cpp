@@ -6,14 +6,19 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "cli/commands.h"
 #include "cli/train_plan.h"
+#include "command_line/patience.h"
 #include "command_line/terminal.h"
 #include "report/compiled_plan_text.h"
 #include "report/plan_ops_text.h"
 #include "trireme/load_model.h"
 #include "trireme/memory_prediction.h"
 #include "trireme/message.h"
+#include "trireme/model_kinds.h"
 #include "trireme/named_architecture.h"
 #include "trireme/recompute_choice.h"
 #include "trireme/train_step.h"
@@ -21,7 +26,7 @@
 namespace trireme::cli {
 namespace {
 
-struct Options {
+struct PlanShowArguments {
   TrainSettings settings;
   PlanOptions plan;
   std::string file;
@@ -61,70 +66,73 @@ std::vector<int> ranks_to_compile(const MemoryPrediction& memory, std::size_t no
   return ranks;
 }
 
-std::string text_of(const Options& o, const CompiledPlan& compiled,
+std::string text_of(const PlanShowArguments& args, const CompiledPlan& compiled,
                     const MemoryPrediction& memory) {
   const report::Terminal terminal = standard_output();
-  if (o.ops) {
-    return o.json ? report::plan_ops_json(compiled) : report::plan_ops_text(compiled, terminal);
+  if (args.ops) {
+    return args.json ? report::plan_ops_json(compiled) : report::plan_ops_text(compiled, terminal);
   }
-  if (o.values) {
-    return o.json ? report::plan_values_json(compiled)
-                  : report::plan_values_text(compiled, terminal);
+  if (args.values) {
+    return args.json ? report::plan_values_json(compiled)
+                     : report::plan_values_text(compiled, terminal);
   }
   const report::ShownPlan shown{
-      .compiled = compiled, .memory = memory, .model = o.settings.model, .rank = o.rank};
-  return o.json ? report::compiled_plan_json(shown) : report::compiled_plan_text(shown, terminal);
+      .compiled = compiled, .memory = memory, .model = args.settings.model, .rank = args.rank};
+  return args.json ? report::compiled_plan_json(shown)
+                   : report::compiled_plan_text(shown, terminal);
 }
 
-void run(Options o) {
-  if (!o.file.empty()) {
-    require(o.plan.file.empty() && o.plan.mesh.empty(), "give a plan file or --mesh, not both");
-    o.plan.file = o.file;
+void run(PlanShowArguments args) {
+  const Patience patience;
+  if (!args.file.empty()) {
+    require(args.plan.file.empty() && args.plan.mesh.empty(),
+            "give a plan file or --mesh, not both");
+    args.plan.file = args.file;
   }
-  Plan plan = o.plan.plan();
-  if (o.plan.file.empty()) {
-    plan.recompute = parsed("--recompute", o.settings.recompute, parse_recompute);
+  Plan plan = args.plan.plan();
+  if (args.plan.file.empty()) {
+    plan.recompute = parsed("--recompute", args.settings.recompute, parse_recompute);
   }
-  require(o.rank < plan.mesh.devices(),
+  require(args.rank < plan.mesh.devices(),
           "--rank: the plan has ranks 0 to " + std::to_string(plan.mesh.devices() - 1));
   NamedGraph graph =
-      make_train_step(o.settings, parsed("--model", o.settings.model, named_model), plan);
+      make_train_step(args.settings, parsed("--model", args.settings.model, named_model), plan);
   const MemoryPrediction memory = predict_memory(graph, plan);
   const std::size_t nodes =
       graph.graph.nodes().size() * static_cast<std::size_t>(plan.microbatches);
-  const CompiledPlan compiled(std::move(graph), plan, ranks_to_compile(memory, nodes, o.rank));
-  std::cout << text_of(o, compiled, memory);
+  const CompiledPlan compiled(std::move(graph), plan, ranks_to_compile(memory, nodes, args.rank));
+  std::cout << text_of(args, compiled, memory);
 }
 
 }  // namespace
 
 void add_plan_show_command(Command& plan) {
-  auto options = std::make_shared<Options>();
+  auto args = std::make_shared<PlanShowArguments>();
   Command* command = plan.add_subcommand(
       "show", "Print what a plan means: communication, memory and idle time of each rank");
-  command->add_option("file", options->file, "a .plan.json (default: the options below)");
-  command->add_option("-m,--model", options->settings.model,
-                      "a config.json, its folder, or a name (see estimate --help)");
-  command->add_option("-b,--batch", options->settings.batch, "sequences (or examples) per step",
+  command->add_option("file", args->file, "a .plan.json (default: the options below)");
+  command->add_option("-m,--model", args->settings.model,
+                      fmt::format("a config.json, its folder, a model of trireme estimate, or "
+                                  "one of: {}",
+                                  fmt::join(preset_any_model_names(), " ")));
+  command->add_option("-b,--batch", args->settings.batch, "sequences (or examples) per step",
                       integer_in(1, 1 << 30));
-  command->add_option("-t,--length", options->settings.length, "tokens per sequence",
+  command->add_option("-t,--length", args->settings.length, "tokens per sequence",
                       integer_in(1, 1 << 30));
-  command->add_option("--dtype", options->settings.dtype, "one of: f32 bf16 f16 f64");
-  command->add_option("--recompute", options->settings.recompute,
+  command->add_option("--dtype", args->settings.dtype, "one of: f32 bf16 f16 f64");
+  command->add_option("--recompute", args->settings.recompute,
                       "activations to recompute: a memory budget, or one of: none selective full");
-  add_plan_options(command, options->plan);
+  add_plan_options(command, args->plan);
   command->section("Output");
-  command->add_option("--rank", options->rank, "whose communication to list",
-                      integer_in(0, 1 << 20));
+  command->add_option("--rank", args->rank, "whose communication to list", integer_in(0, 1 << 20));
   command->add_flag(
-      "--ops", options->ops,
+      "--ops", args->ops,
       "list the ops instead: names, stages and placements, as a plan's ops name them");
   command
-      ->add_flag("--values", options->values,
-                 "list the values instead, as a plan's values name them")
+      ->add_flag("--values", args->values, "list the values instead, as a plan's values name them")
       ->excludes(command->get_option("--ops"));
-  command->add_flag("--json", options->json, "one JSON object, with all ranks");
-  command->callback([options] { run(*options); });
+  command->add_flag("--json", args->json, "one JSON object, with all ranks");
+  command->callback([args] { run(*args); });
 }
 
 }  // namespace trireme::cli

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/commands.h"
+#include "cli/etcd_options.h"
 #include "cli/ps_serve.h"
 #include "report/ps_text.h"
 #include "trireme/error.h"
@@ -20,43 +21,45 @@
 namespace trireme::cli {
 namespace {
 
-struct StatusOptions {
+struct StatusArguments {
   std::string coordinator;
+  TlsFiles etcd_tls;
   bool json = false;
   bool metrics = false;
   bool encrypt = false;
 };
 
-void show_status(const StatusOptions& options) {
-  ps::ParameterClient client({.coordinator = options.coordinator,
+void show_status(const StatusArguments& args) {
+  ps::ParameterClient client({.coordinator = args.coordinator,
+                              .etcd_tls = args.etcd_tls,
                               .secret = ps_secret(),
-                              .encrypt = options.encrypt ? ps::Encrypt::Yes : ps::Encrypt::No,
+                              .encrypt = args.encrypt ? ps::Encrypt::Yes : ps::Encrypt::No,
                               .patience = {10}});
-  if (options.metrics) {
+  if (args.metrics) {
     fmt::print("{}", report::ps_metrics_text(client.metrics()));
     return;
   }
   const ps::ClusterStatus status = client.status();
-  fmt::print("{}", options.json ? report::ps_status_json(status) : report::ps_status_text(status));
+  fmt::print("{}", args.json ? report::ps_status_json(status) : report::ps_status_text(status));
 }
 
 void add_status(Command& ps) {
-  auto options = std::make_shared<StatusOptions>();
-  Command* command = ps.add_subcommand("status", "Show servers, tables and where the shards are");
+  auto args = std::make_shared<StatusArguments>();
+  Command* command = ps.add_subcommand("status", "Show servers, tables and shard placement");
   command
-      ->add_option("--coordinator", options->coordinator,
+      ->add_option("--coordinator", args->coordinator,
                    "where the coordinator listens, or its --membership")
       ->required();
-  Option* json = command->add_flag("--json", options->json, "print JSON");
+  add_etcd_tls_options(*command, args->etcd_tls);
+  Option* json = command->add_flag("--json", args->json, "print JSON");
   command
-      ->add_flag("--metrics", options->metrics,
-                 "print what every server has counted, as OpenMetrics")
+      ->add_flag("--metrics", args->metrics, "print what every server has counted, as OpenMetrics")
       ->excludes(json);
-  command->add_flag("--encrypt", options->encrypt, "the servers use TLS");
-  command->callback([options] { show_status(*options); });
+  command->add_flag("--encrypt", args->encrypt, "the servers use TLS");
+  command->callback([args] { show_status(*args); });
 }
 
-struct BenchOptions {
+struct PsBenchArguments {
   std::vector<std::string> sizes{"4", "4KiB", "64KiB", "1MiB", "16MiB"};
   std::size_t depth = 8;
   std::string time = "0.5s";
@@ -64,34 +67,34 @@ struct BenchOptions {
   bool json = false;
 };
 
-void bench(const BenchOptions& options) {
+void bench(const PsBenchArguments& args) {
   ps::PsBenchOptions bench{.sizes = {},
-                           .depth = options.depth,
-                           .time = parsed("--time", options.time, parse_seconds),
-                           .redis = std::filesystem::exists(options.redis) ? options.redis : ""};
-  for (const std::string& size : options.sizes) {
+                           .depth = args.depth,
+                           .time = parsed("--time", args.time, parse_seconds),
+                           .redis = std::filesystem::exists(args.redis) ? args.redis : ""};
+  for (const std::string& size : args.sizes) {
     bench.sizes.push_back(parsed("--sizes", size, parse_bytes));
   }
   const std::vector<ps::PsBenchRow> rows = ps::run_ps_bench(bench);
-  fmt::print("{}", options.json ? report::ps_bench_json(rows) : report::ps_bench_text(rows));
+  fmt::print("{}", args.json ? report::ps_bench_json(rows) : report::ps_bench_text(rows));
 }
 
 void add_bench(Command& ps) {
-  auto options = std::make_shared<BenchOptions>();
+  auto args = std::make_shared<PsBenchArguments>();
   Command* command =
-      ps.add_subcommand("bench", "Time push and pull beside a bare TCP loop and Redis");
-  command->add_option("--sizes", options->sizes, "of the vector of a key")->delimiter(',');
-  command->add_option("--depth", options->depth, "operations in flight, besides one at a time");
-  command->add_option("--time", options->time, "for each contender, size and depth");
-  command->add_option("--redis", options->redis, "the Redis server; left out if it does not exist");
-  command->add_flag("--json", options->json, "print JSON");
-  command->callback([options] { bench(*options); });
+      ps.add_subcommand("bench", "Time push and pull against a bare TCP loop and Redis");
+  command->add_option("--sizes", args->sizes, "sizes of a key's vector")->delimiter(',');
+  command->add_option("--depth", args->depth, "operations in flight, besides one at a time");
+  command->add_option("--time", args->time, "measuring time per system, size and depth");
+  command->add_option("--redis", args->redis, "the Redis server; left out if it does not exist");
+  command->add_flag("--json", args->json, "print JSON");
+  command->callback([args] { bench(*args); });
 }
 
 constexpr std::size_t kLongKills = 1000;
 constexpr std::uint64_t kLongPushes = 10'000'000;
 
-struct ChaosCommandOptions {
+struct ChaosArguments {
   ps::ChaosOptions chaos;
   std::string lease = "0.15s";
   bool is_long = false;
@@ -118,40 +121,43 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-void chaos(ChaosCommandOptions options, Outcome& outcome) {
+void chaos(ChaosArguments args, Outcome& outcome) {
   const TemporaryFolder folder;
-  options.chaos.folder = folder.path();
-  options.chaos.lease = parsed("--lease", options.lease, parse_seconds);
-  options.chaos.program = std::filesystem::read_symlink("/proc/self/exe").string();
-  if (options.is_long) {
-    options.chaos.kills = kLongKills;
-    options.chaos.pushes = kLongPushes;
+  args.chaos.folder = folder.path();
+  args.chaos.lease = parsed("--lease", args.lease, parse_seconds);
+  args.chaos.program = std::filesystem::read_symlink("/proc/self/exe").string();
+  if (args.is_long) {
+    args.chaos.kills = kLongKills;
+    args.chaos.pushes = kLongPushes;
   }
-  if (options.verbose) {
-    options.chaos.on_event = [](const std::string& event) { fmt::print(stderr, "{}\n", event); };
+  if (args.verbose) {
+    args.chaos.on_event = [](const std::string& event) { fmt::print(stderr, "{}\n", event); };
   }
-  const ps::ChaosResult result = ps::run_chaos(options.chaos);
-  fmt::print("{}", options.json ? report::ps_chaos_json(result) : report::ps_chaos_text(result));
+  const ps::ChaosResult result = ps::run_chaos(args.chaos);
+  fmt::print("{}", args.json ? report::ps_chaos_json(result) : report::ps_chaos_text(result));
   outcome.exit_code = result.lost + result.doubled + result.violations == 0 ? 0 : 1;
 }
 
 void add_chaos(Command& ps, Outcome& outcome) {
-  auto options = std::make_shared<ChaosCommandOptions>();
+  auto args = std::make_shared<ChaosArguments>();
   Command* command =
       ps.add_subcommand("chaos", "Kill and pause processes while workers push; count what is lost");
-  command->add_option("--seed", options->chaos.seed, "of the faults");
-  command->add_option("--kills", options->chaos.kills, "at least");
-  command->add_option("--pushes", options->chaos.pushes, "that are acknowledged, at least");
-  command->add_flag("--long", options->is_long, "1000 kills and 10 million pushes");
-  command->add_option("--servers", options->chaos.servers, "processes");
-  command->add_option("--workers", options->chaos.workers, "that push all the time");
-  command->add_option("--replicas", options->chaos.replicas, "of each shard");
-  command->add_option("--lease", options->lease, "how long one may be silent");
-  command->add_option("--membership", options->chaos.membership,
+  command->add_option("--seed", args->chaos.seed, "random seed for the faults");
+  command->add_option("--kills", args->chaos.kills, "minimum number of kills");
+  command->add_option("--pushes", args->chaos.pushes, "minimum number of acknowledged pushes");
+  command->add_flag("--long", args->is_long, "1000 kills and 10 million pushes");
+  command->add_option("--servers", args->chaos.servers, "number of server processes");
+  command->add_option("--reactors", args->chaos.reactors, "reactors of each server");
+  command->add_option("--workers", args->chaos.workers,
+                      "number of workers, which push continuously");
+  command->add_option("--replicas", args->chaos.replicas, "copies of each shard");
+  command->add_option("--lease", args->lease, "how long a node may be silent");
+  command->add_option("--membership", args->chaos.membership,
                       "two coordinators, elected in this etcd://HOST:PORT,.../UNUSED-NAME");
-  command->add_flag("--json", options->json, "print JSON");
-  command->add_flag("--verbose", options->verbose, "print each fault");
-  command->callback([options, &outcome] { chaos(*options, outcome); });
+  add_etcd_tls_options(*command, args->chaos.etcd_tls);
+  command->add_flag("--json", args->json, "print JSON");
+  command->add_flag("--verbose", args->verbose, "print each fault");
+  command->callback([args, &outcome] { chaos(*args, outcome); });
 }
 
 /// The processes that `chaos` kills; not for people.
@@ -161,6 +167,7 @@ void add_chaos_worker(Command& ps) {
   Command* command = ps.add_subcommand("chaos-worker", "A worker of chaos");
   command->hide();
   command->add_option("--coordinator", options->coordinator, "")->required();
+  add_etcd_tls_options(*command, options->etcd_tls);
   command->add_option("--folder", options->folder, "")->required();
   command->add_option("--life", options->life, "")->required();
   command->add_option("--seed", options->seed, "")->required();

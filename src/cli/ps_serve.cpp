@@ -3,10 +3,12 @@
 #include <csignal>
 #include <cstdlib>
 #include <memory>
+#include <vector>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "cli/etcd_options.h"
 #include "trireme/error.h"
 #include "trireme/message.h"
 #include "trireme/parameter_server.h"
@@ -16,11 +18,13 @@
 namespace trireme::cli {
 namespace {
 
-struct ServeOptions {
+struct ServeArguments {
   std::string role = "server";
   std::string listen = "127.0.0.1:0";
   std::string coordinator;
+  TlsFiles etcd_tls;
   std::uint64_t number = 0;
+  std::string reactors = "1";
   std::uint32_t shards = 64;
   std::size_t replicas = 2;
   std::size_t min_servers = 1;
@@ -60,10 +64,10 @@ void wait_for_signal() {
   sigwait(&signals, &number);
 }
 
-ps::SnapshotOptions snapshot_options(const ServeOptions& options) {
-  return {.folder = options.snapshot,
-          .every = parsed("--snapshot-every", options.snapshot_every, parse_seconds),
-          .restore = options.restore};
+ps::SnapshotOptions snapshot_options(const ServeArguments& args) {
+  return {.folder = args.snapshot,
+          .every = parsed("--snapshot-every", args.snapshot_every, parse_seconds),
+          .restore = args.restore};
 }
 
 void print_role(ps::CoordinatorRole role, const std::string& address) {
@@ -72,58 +76,67 @@ void print_role(ps::CoordinatorRole role, const std::string& address) {
   std::fflush(stdout);
 }
 
-void serve_coordinator(const ServeOptions& options, Outcome& outcome) {
+void serve_coordinator(const ServeArguments& args, Outcome& outcome) {
   const ps::ParameterCoordinator coordinator(
-      {.listen = options.listen,
+      {.listen = args.listen,
        .secret = ps_secret(),
-       .encrypt = options.encrypt ? ps::Encrypt::Yes : ps::Encrypt::No,
-       .lease = parsed("--lease", options.lease, parse_seconds),
-       .shards = options.shards,
-       .replicas = options.replicas,
-       .min_servers = options.min_servers,
-       .state_file = options.state,
-       .membership = options.membership,
-       .snapshots = snapshot_options(options),
+       .encrypt = args.encrypt ? ps::Encrypt::Yes : ps::Encrypt::No,
+       .lease = parsed("--lease", args.lease, parse_seconds),
+       .shards = args.shards,
+       .replicas = args.replicas,
+       .min_servers = args.min_servers,
+       .state_file = args.state,
+       .membership = args.membership,
+       .etcd_tls = args.etcd_tls,
+       .snapshots = snapshot_options(args),
        .on_refused = log_refusal,
        .on_stopped = [&](const std::string& why) { stop_program(why, outcome); },
        .on_role = print_role});
   wait_for_signal();
 }
 
-void serve_server(const ServeOptions& options, Outcome& outcome) {
-  require(!options.coordinator.empty(), "--coordinator: a server needs the coordinator's address");
+void print_addresses(std::uint64_t number, const std::vector<std::string>& addresses) {
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    fmt::print("server {} at {}\n", ps::to_text(ps::ServerReactor{number, i}), addresses[i]);
+  }
+  std::fflush(stdout);
+}
+
+void serve_server(const ServeArguments& args, Outcome& outcome) {
+  require(!args.coordinator.empty(), "--coordinator: a server needs the coordinator's address");
   const ps::ParameterServer server(
-      {.number = options.number,
-       .listen = options.listen,
-       .coordinator = options.coordinator,
+      {.number = args.number,
+       .reactors = parsed("--reactors", args.reactors, ps::parse_reactors),
+       .listen = args.listen,
+       .coordinator = args.coordinator,
+       .etcd_tls = args.etcd_tls,
        .secret = ps_secret(),
-       .encrypt = options.encrypt ? ps::Encrypt::Yes : ps::Encrypt::No,
-       .lease = parsed("--lease", options.lease, parse_seconds),
-       .shares_memory = options.transport == "auto",
-       .snapshots = snapshot_options(options),
+       .encrypt = args.encrypt ? ps::Encrypt::Yes : ps::Encrypt::No,
+       .lease = parsed("--lease", args.lease, parse_seconds),
+       .shares_memory = args.transport == "auto",
+       .snapshots = snapshot_options(args),
        .on_refused = log_refusal,
        .on_stopped = [&](const std::string& why) { stop_program(why, outcome); }});
-  fmt::print("server {} at {}\n", options.number, server.address());
-  std::fflush(stdout);
+  print_addresses(args.number, server.addresses());
   wait_for_signal();
 }
 
-void serve(const ServeOptions& options, Outcome& outcome) {
+void serve(const ServeArguments& args, Outcome& outcome) {
   const sigset_t signals = end_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // threads inherit it
-  if (options.role == "coordinator") {
-    serve_coordinator(options, outcome);
+  if (args.role == "coordinator") {
+    serve_coordinator(args, outcome);
   } else {
-    serve_server(options, outcome);
+    serve_server(args, outcome);
   }
 }
 
-void add_snapshot_options(Command& command, ServeOptions& options) {
-  command.add_option("--snapshot", options.snapshot,
+void add_snapshot_options(Command& command, ServeArguments& args) {
+  command.add_option("--snapshot", args.snapshot,
                      "the folder of snapshots, the same for the coordinator and all servers");
-  command.add_option("--snapshot-every", options.snapshot_every,
-                     "of the coordinator: time between the begin of two snapshots");
-  command.add_option("--restore", options.restore,
+  command.add_option("--snapshot-every", args.snapshot_every,
+                     "for the coordinator: time between snapshots");
+  command.add_option("--restore", args.restore,
                      "start a new cluster from the last snapshot in this folder, or from this one");
 }
 
@@ -139,32 +152,40 @@ std::string ps_secret() {
 }
 
 void add_ps_serve(Command& ps, Outcome& outcome) {
-  auto options = std::make_shared<ServeOptions>();
+  auto args = std::make_shared<ServeArguments>();
   Command* command = ps.add_subcommand("serve", "Run a server or the coordinator until Ctrl-C");
-  command->add_option("--role", options->role, "")->choices({"server", "coordinator"});
-  command->add_option("--listen", options->listen, "where to listen; port 0 takes a free one");
-  command->add_option("--coordinator", options->coordinator,
-                      "of a server: where the coordinator listens, or its --membership");
-  command->add_option("--number", options->number, "of a server: different for each one");
-  command->add_option("--shards", options->shards,
-                      "of the coordinator: into which tables are divided; a snapshot has its own");
-  command->add_option("--replicas", options->replicas,
-                      "of the coordinator: servers that hold a shard");
-  command->add_option("--min-servers", options->min_servers,
-                      "of the coordinator: servers to wait for before shards are assigned");
-  command->add_option("--state", options->state,
-                      "of the coordinator: the file that survives a restart");
-  command->add_option("--membership", options->membership,
-                      "of the coordinator, instead of --state: etcd://HOST:PORT,.../NAME; several "
-                      "may be started, of which one is active and the others take over");
-  add_snapshot_options(*command, *options);
-  command->add_option("--lease", options->lease, "how long one may be silent; the same everywhere");
+  command->add_option("--role", args->role, "")->choices({"server", "coordinator"});
+  command->add_option("--listen", args->listen,
+                      "where to listen; port 0 takes a free one; further reactors of a server take "
+                      "the next ports");
+  command->add_option("--coordinator", args->coordinator,
+                      "for a server: where the coordinator listens, or its --membership");
+  command->add_option("--number", args->number, "for a server: different for each one");
+  command->add_option("--reactors", args->reactors,
+                      "for a server: threads, each with shards of its own; auto: one per core");
+  command->add_option(
+      "--shards", args->shards,
+      "for the coordinator: number of shards of the tables; a snapshot has its own");
+  command->add_option("--replicas", args->replicas,
+                      "for the coordinator: servers that hold a shard");
+  command->add_option("--min-servers", args->min_servers,
+                      "for the coordinator: servers to wait for before shards are assigned");
+  command->add_option("--state", args->state,
+                      "for the coordinator: the file that survives a restart");
+  command->add_option("--membership", args->membership,
+                      "for the coordinator, instead of --state: etcd://HOST:PORT,.../NAME, or "
+                      "etcd+tls://...; several may be started, of which one is active and the "
+                      "others take over");
+  add_etcd_tls_options(*command, args->etcd_tls);
+  add_snapshot_options(*command, *args);
+  command->add_option("--lease", args->lease,
+                      "how long a node may be silent; the same on all nodes");
   command
-      ->add_option("--transport", options->transport,
-                   "of a server: auto shares memory with nodes of its host, tcp does not")
+      ->add_option("--transport", args->transport,
+                   "for a server: auto shares memory with nodes of its host, tcp does not")
       ->choices({"auto", "tcp"});
-  command->add_flag("--encrypt", options->encrypt, "TLS; the same everywhere");
-  command->callback([options, &outcome] { serve(*options, outcome); });
+  command->add_flag("--encrypt", args->encrypt, "encrypt with TLS 1.3; the same on all nodes");
+  command->callback([args, &outcome] { serve(*args, outcome); });
 }
 
 }  // namespace trireme::cli

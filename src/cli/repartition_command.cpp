@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "command_line/patience.h"
 #include "command_line/terminal.h"
 #include "report/repartition_text.h"
 #include "trireme/cpu_device.h"
@@ -14,7 +15,7 @@
 namespace trireme::cli {
 namespace {
 
-struct Options {
+struct RepartitionArguments {
   std::string from;
   std::string to;
   std::string shape = "512x512";
@@ -38,11 +39,11 @@ struct MatrixPair {
 };
 
 /// Those that the options name. Of all pairs, those that move nothing are left out.
-std::vector<MatrixPair> pairs(const Options& o) {
+std::vector<MatrixPair> pairs(const RepartitionArguments& args) {
   std::vector<MatrixPair> result;
-  for (const predict::MatrixLayout from : layouts("--from", o.from)) {
-    for (const predict::MatrixLayout to : layouts("--to", o.to)) {
-      if (from != to || !o.from.empty()) {
+  for (const predict::MatrixLayout from : layouts("--from", args.from)) {
+    for (const predict::MatrixLayout to : layouts("--to", args.to)) {
+      if (from != to || !args.from.empty()) {
         result.push_back({from, to});
       }
     }
@@ -58,52 +59,55 @@ Shape parse_matrix(const std::string& text) {
 }
 
 report::RepartitionRow make_row(const TensorType& type, MatrixPair pair, const CostModel& costs,
-                                const Options& o) {
+                                const RepartitionArguments& args) {
   report::RepartitionRow row;
-  row.predicted = predict::repartition(type, pair.from, pair.to, o.ranks, costs);
-  if (o.run) {
+  row.predicted = predict::repartition(type, pair.from, pair.to, args.ranks, costs);
+  if (args.run) {
     const auto device = [] { return make_cpu_device({.threads = 1, .pinned = false}); };
     row.run = measure::run_repartition(row.predicted, device);
   }
   return row;
 }
 
-void run(const Options& o, Outcome& outcome) {
-  const TensorType type{parsed("--dtype", o.dtype, parse_dtype),
-                        parsed("--shape", o.shape, parse_matrix)};
-  const CostModel costs = CostModel::uniform(parsed("--alpha", o.alpha, parse_seconds),
-                                             parsed("--beta", o.beta, parse_seconds),
-                                             parsed("--gamma", o.gamma, parse_seconds));
+void run(const RepartitionArguments& args, Outcome& outcome) {
+  const TensorType type{parsed("--dtype", args.dtype, parse_dtype),
+                        parsed("--shape", args.shape, parse_matrix)};
+  const CostModel costs = CostModel::uniform(parsed("--alpha", args.alpha, parse_seconds),
+                                             parsed("--beta", args.beta, parse_seconds),
+                                             parsed("--gamma", args.gamma, parse_seconds));
   std::vector<report::RepartitionRow> rows;
-  for (const MatrixPair& pair : pairs(o)) {
-    rows.push_back(make_row(type, pair, costs, o));
+  for (const MatrixPair& pair : pairs(args)) {
+    rows.push_back(make_row(type, pair, costs, args));
     outcome.exit_code = rows.back().is_right() ? outcome.exit_code : 1;
   }
-  std::cout << (o.json ? report::repartition_json(rows)
-                       : report::repartition_text(rows, standard_output()));
+  std::cout << (args.json ? report::repartition_json(rows)
+                          : report::repartition_text(rows, standard_output()));
 }
 
 }  // namespace
 
 void add_repartition_command(Command& app, Outcome& outcome) {
-  auto options = std::make_shared<Options>();
-  Options& o = *options;
+  auto given = std::make_shared<RepartitionArguments>();
+  RepartitionArguments& args = *given;
   Command* command = app.add_subcommand(
-      "repartition", "What moves from one layout of a matrix to another, in bytes and time");
-  command->add_option("--from", o.from, "one of: replicated row column partial (default: all)");
-  command->add_option("--to", o.to, "likewise");
-  command->add_option("--shape", o.shape, "rows x columns");
-  command->add_option("--dtype", o.dtype, "one of: f32 f64 f16 bf16");
-  command->add_option("-n,--ranks", o.ranks, "ranks that share the matrix", integer_in(1, 1 << 10));
+      "repartition", "Show what repartitioning a matrix costs in bytes and time");
+  command->add_option("--from", args.from, "one of: replicated row column partial (default: all)");
+  command->add_option("--to", args.to, "one of: replicated row column partial (default: all)");
+  command->add_option("--shape", args.shape, "rows x columns");
+  command->add_option("--dtype", args.dtype, "one of: f32 f64 f16 bf16");
+  command->add_option("-n,--ranks", args.ranks, "number of ranks", integer_in(1, 1 << 10));
   for (const auto& [option, value, what] :
-       {std::tuple{"--alpha", &o.alpha, "latency of a message"},
-        std::tuple{"--beta", &o.beta, "time per byte moved"},
-        std::tuple{"--gamma", &o.gamma, "time per byte combined"}}) {
+       {std::tuple{"--alpha", &args.alpha, "latency of a message"},
+        std::tuple{"--beta", &args.beta, "time per byte moved"},
+        std::tuple{"--gamma", &args.gamma, "time per byte combined"}}) {
     command->add_option(option, *value, what);
   }
-  command->add_flag("--run", o.run, "also execute it on threads and compare result and bytes");
-  command->add_flag("--json", o.json, "one JSON object");
-  command->callback([options, &outcome] { run(*options, outcome); });
+  command->add_flag("--run", args.run, "also execute it on threads and compare result and bytes");
+  command->add_flag("--json", args.json, "one JSON object");
+  command->callback([given, &outcome] {
+    const Patience patience;
+    run(*given, outcome);
+  });
 }
 
 }  // namespace trireme::cli

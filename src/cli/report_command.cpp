@@ -12,31 +12,31 @@
 namespace trireme::cli {
 namespace {
 
-struct Options {
+struct ReportArguments {
   std::vector<std::string> folders;
   std::string output;
 };
 
-void run_report(const Options& options) {
+void run_report(const ReportArguments& args) {
   std::vector<RunRecord> runs;
-  for (const std::string& folder : options.folders) {
+  for (const std::string& folder : args.folders) {
     runs.push_back(read_run(folder));
   }
-  const std::string beside = runs.size() == 1 ? options.folders.front() + "/" : "";
-  write_and_report(options.output.empty() ? beside + "report.html" : options.output,
+  const std::string beside = runs.size() == 1 ? args.folders.front() + "/" : "";
+  write_and_report(args.output.empty() ? beside + "report.html" : args.output,
                    report::run_page(runs));
 }
 
 }  // namespace
 
 void add_report_command(Command& app) {
-  auto options = std::make_shared<Options>();
+  auto args = std::make_shared<ReportArguments>();
   Command* command = app.add_subcommand("report", "Show training runs as one HTML page");
-  command->add_option("runs", options->folders, "folders of runs, side by side if several")
+  command->add_option("runs", args->folders, "folders of runs, side by side if several")
       ->required();
-  command->add_option("-o,--output", options->output,
+  command->add_option("-o,--output", args->output,
                       "the page (default: report.html in the run's folder, or here for several)");
-  command->callback([options] { run_report(*options); });
+  command->callback([args] { run_report(*args); });
 }
 
 }  // namespace trireme::cli

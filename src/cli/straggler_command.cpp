@@ -21,7 +21,7 @@
 namespace trireme::cli {
 namespace {
 
-struct Options {
+struct StragglerArguments {
   TrainSettings settings;
   int workers = 4;
   std::string strategies =
@@ -36,9 +36,9 @@ struct Options {
   bool json = false;
 };
 
-Slowness permanent(const Options& o, const std::string& text) {
+Slowness permanent(const StragglerArguments& args, const std::string& text) {
   return parsed("--slow", text, [&](const std::string& given) {
-    return slow_workers(simulate::parse_count_and_factor(given), o.workers);
+    return slow_workers(simulate::parse_count_and_factor(given), args.workers);
   });
 }
 
@@ -46,36 +46,36 @@ Slowness transient(const std::string& text) {
   return slow_steps(parsed("--transient", text, simulate::parse_count_and_factor));
 }
 
-std::vector<Slowness> scenarios_of(const Options& o) {
-  const bool both = o.slow.empty() && o.transient.empty();
+std::vector<Slowness> scenarios_of(const StragglerArguments& args) {
+  const bool both = args.slow.empty() && args.transient.empty();
   std::vector<Slowness> scenarios;
-  if (both || !o.slow.empty()) {
-    scenarios.push_back(permanent(o, both ? "1x5" : o.slow));
+  if (both || !args.slow.empty()) {
+    scenarios.push_back(permanent(args, both ? "1x5" : args.slow));
   }
-  if (both || !o.transient.empty()) {
-    scenarios.push_back(transient(both ? "0.05x5" : o.transient));
+  if (both || !args.transient.empty()) {
+    scenarios.push_back(transient(both ? "0.05x5" : args.transient));
   }
   for (Slowness& scenario : scenarios) {
-    scenario.variation.seed = o.seed;
-    require_valid(scenario.variation);
+    scenario.variation.seed = args.seed;
+    trireme::require_valid(scenario.variation);
   }
   return scenarios;
 }
 
-StragglerOptions options_of(const Options& o, const Slowness& scenario) {
+StragglerOptions options_of(const StragglerArguments& args, const Slowness& scenario) {
   StragglerOptions options;
-  options.run.settings = o.settings;
-  options.run.settings.seed = o.seed;
-  options.run.plan.mesh = Mesh({{"data", o.workers}});
+  options.run.settings = args.settings;
+  options.run.settings.seed = args.seed;
+  options.run.plan.mesh = Mesh({{"data", args.workers}});
   options.run.make_device = cpu_devices(1);
-  options.run.run_folder = fmt::format("{}/{}", o.run_folder, scenario.name);
-  options.strategies = parsed("--strategies", o.strategies, parse_sync_list);
-  options.compute = parsed("--compute", o.compute, parse_seconds);
-  options.slowdown = [variation = scenario.variation, workers = o.workers](int worker,
-                                                                           std::int64_t step) {
+  options.run.run_folder = fmt::format("{}/{}", args.run_folder, scenario.name);
+  options.strategies = parsed("--strategies", args.strategies, parse_sync_list);
+  options.compute = parsed("--compute", args.compute, parse_seconds);
+  options.slowdown = [variation = scenario.variation, workers = args.workers](int worker,
+                                                                              std::int64_t step) {
     return simulate::time_factor(variation, worker, workers, step);
   };
-  if (!o.json) {
+  if (!args.json) {
     options.begin = [name = scenario.name](const SyncSpec& strategy) {
       fmt::print(stderr, "{}: {}\n", name, to_text(strategy));
     };
@@ -93,59 +93,61 @@ std::string free_folder() {
   }
 }
 
-void run(Options o) {
-  if (o.run_folder.empty()) {
-    o.run_folder = free_folder();
+void run(StragglerArguments args) {
+  if (args.run_folder.empty()) {
+    args.run_folder = free_folder();
   }
-  const std::vector<Slowness> scenarios = scenarios_of(o);
+  const std::vector<Slowness> scenarios = scenarios_of(args);
   for (const Slowness& scenario : scenarios) {
-    trireme::require_valid(options_of(o, scenario));  // before the first of them runs for a minute
+    trireme::require_valid(
+        options_of(args, scenario));  // before the first of them runs for a minute
   }
   std::vector<report::StragglerScenario> results;
   for (const Slowness& scenario : scenarios) {
     results.push_back({.name = scenario.name,
                        .meaning = scenario.meaning,
-                       .report = compare_under_stragglers(options_of(o, scenario))});
-    if (!o.json) {
+                       .report = compare_under_stragglers(options_of(args, scenario))});
+    if (!args.json) {
       std::cout << report::straggler_text(results.back(), standard_output()) << "\n";
     }
   }
-  if (o.json) {
+  if (args.json) {
     std::cout << report::straggler_json(results);
   }
-  if (!o.svg.empty()) {
-    write_and_report(o.svg, report::straggler_svg(results));
+  if (!args.svg.empty()) {
+    write_and_report(args.svg, report::straggler_svg(results));
   }
 }
 
 }  // namespace
 
 void add_straggler_command(Command& app) {
-  auto o = std::make_shared<Options>();
-  o->settings.model = "gpt-nano";
-  o->settings.length = 32;
-  o->settings.steps = 80;
-  o->settings.rate = "constant:0.0005";  // stale gradients bear smaller rates than fresh ones
+  auto args = std::make_shared<StragglerArguments>();
+  args->settings.model = "gpt-nano";
+  args->settings.length = 32;
+  args->settings.steps = 80;
+  args->settings.rate = "constant:0.0005";  // stale gradients bear smaller rates than fresh ones
   Command* command =
-      app.add_subcommand("straggler", "Compare synchronization strategies under slow workers");
-  command->add_option("--strategies", o->strategies, "what to compare, as in train --sync");
-  command->add_option("-n,--workers", o->workers, "data-parallel workers, threads of this process");
-  command->add_option("--slow", o->slow, "permanently slow workers, NUMBERxFACTOR");
-  command->add_option("--transient", o->transient, "slow steps, PROBABILITYxFACTOR");
-  command->add_option("--compute", o->compute,
+      app.add_subcommand("straggler", "Compare synchronization strategies with slow workers");
+  command->add_option("--strategies", args->strategies, "what to compare, as in train --sync");
+  command->add_option("-n,--workers", args->workers,
+                      "data-parallel workers, threads of this process");
+  command->add_option("--slow", args->slow, "permanently slow workers, NUMBERxFACTOR");
+  command->add_option("--transient", args->transient, "slow steps, PROBABILITYxFACTOR");
+  command->add_option("--compute", args->compute,
                       "time that a worker waits before a step, to represent computation");
-  command->add_option("--model", o->settings.model, "the model to train, as in train");
-  command->add_option("--data", o->settings.data, "a text file (default: a generated language)");
-  command->add_option("--steps", o->settings.steps, "total number of steps");
-  command->add_option("--batch", o->settings.batch, "sequences (or examples) per step");
-  command->add_option("--length", o->settings.length, "tokens per sequence");
-  command->add_option("--rate", o->settings.rate, "learning rate, as in train");
-  command->add_option("--seed", o->seed, "seed for weights, data order and slow steps");
-  command->add_option("--run-folder", o->run_folder,
+  command->add_option("--model", args->settings.model, "the model to train, as in train");
+  command->add_option("--data", args->settings.data, "a text file (default: a generated language)");
+  command->add_option("--steps", args->settings.steps, "total number of steps");
+  command->add_option("--batch", args->settings.batch, "sequences (or examples) per step");
+  command->add_option("--length", args->settings.length, "tokens per sequence");
+  command->add_option("--rate", args->settings.rate, "learning rate, as in train");
+  command->add_option("--seed", args->seed, "seed for weights, data order and slow steps");
+  command->add_option("--run-folder", args->run_folder,
                       "where the runs' files go (default: runs/straggler-NUMBER)");
-  command->add_option("--svg", o->svg, "write a plot of loss over time to this file");
-  command->add_flag("--json", o->json, "print JSON, with the curves");
-  command->callback([o] { run(*o); });
+  command->add_option("--svg", args->svg, "write a plot of loss over time to this file");
+  command->add_flag("--json", args->json, "print JSON, with the curves");
+  command->callback([args] { run(*args); });
 }
 
 }  // namespace trireme::cli

@@ -12,7 +12,7 @@
 namespace trireme::cli {
 namespace {
 
-struct Options {
+struct TokenizeArguments {
   TokenizeOptions tokenize{};
   bool json = false;
 };
@@ -33,15 +33,15 @@ class Progress {
   std::chrono::steady_clock::time_point last_{};
 };
 
-void run(const Options& given) {
-  TokenizeOptions options = given.tokenize;
+void run(const TokenizeArguments& args) {
+  TokenizeOptions options = args.tokenize;
   options.input.standard_input = read_standard_input(options.files);
   Progress progress;
-  if (!given.json && isatty(STDERR_FILENO) != 0) {
+  if (!args.json && isatty(STDERR_FILENO) != 0) {
     options.on_progress = [&](Bytes done, Bytes all) { progress.print(done, all); };
   }
   const TokenizeSummary summary = tokenize(options);
-  if (given.json) {
+  if (args.json) {
     fmt::print("{}\n", to_json(summary));
     return;
   }
@@ -52,16 +52,18 @@ void run(const Options& given) {
 }  // namespace
 
 void add_tokenize_command(Command& app) {
-  auto o = std::make_shared<Options>();
+  auto args = std::make_shared<TokenizeArguments>();
   Command* command =
       app.add_subcommand("tokenize", "Write the tokens of text files to a *.bin file");
-  command->add_option("files", o->tokenize.files, "text files, folders of them, or -")->required();
-  command
-      ->add_option("--tokenizer", o->tokenize.tokenizer, "a tokenizer.json, or a folder with one")
+  command->add_option("files", args->tokenize.files, "text files, folders of them, or -")
       ->required();
-  command->add_option("-o,--output", o->tokenize.output, "the file to write, *.bin")->required();
-  command->add_flag("--json", o->json, "print one line of JSON");
-  command->callback([o] { run(*o); });
+  command
+      ->add_option("--tokenizer", args->tokenize.tokenizer,
+                   "a tokenizer.json, or a folder with one")
+      ->required();
+  command->add_option("-o,--output", args->tokenize.output, "the file to write, *.bin")->required();
+  command->add_flag("--json", args->json, "print one line of JSON");
+  command->callback([args] { run(*args); });
 }
 
 }  // namespace trireme::cli

@@ -61,7 +61,7 @@ void print_tour(const Terminal& terminal) {
 
 void add_tour_command(Command& app) {
   auto json = std::make_shared<bool>(false);
-  Command* command = app.add_subcommand("tour", "A short tour of schedules and algorithms");
+  Command* command = app.add_subcommand("tour", "Take a short tour of collective algorithms");
   command->add_flag("--json", *json, "the numbers of the tour as one JSON object");
   command->callback([json] {
     if (*json) {

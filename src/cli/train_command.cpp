@@ -14,6 +14,7 @@
 #include "cli/train_display.h"
 #include "cli/train_options.h"
 #include "command_line/interrupt.h"
+#include "command_line/patience.h"
 #include "report/page/page.h"
 #include "trireme/error.h"
 #include "trireme/message.h"
@@ -94,7 +95,7 @@ std::optional<RunOptions> complete(TrainOptions given, const LaunchedRank& launc
       require(!given.run.servers.secret.empty(),
               fmt::format("--ps: set {} to the secret of the servers", ps::kSecretVariable));
     }
-    given.run.make_device = devices_named(given.device, given.threads);
+    given.run.make_device = devices_named(given.device, given.threads, given.gpu_exchange);
     given.run.host = find_host_costs();
     if (launched.size == 1 && chooses_plan(given)) {
       given.run.host = measured_host_costs(given.run.host, display);
@@ -112,12 +113,15 @@ std::optional<RunOptions> complete(TrainOptions given, const LaunchedRank& launc
   }
 }
 
-RunObserver observer_of(TrainDisplay& display) {
-  return {
-      .begin = [&](const RunFacts& facts) { display.begin(facts); },
-      .step = [&](const RunFacts& facts, const StepReport& report) { display.step(facts, report); },
-      .end = [&](const RunFacts& facts, const RunSummary& end) { display.end(facts, end); },
-      .warning = [](const std::string& text) { fmt::print(stderr, "trireme: {}\n", text); }};
+RunObserver observer_of(TrainDisplay& display, SharedNumber& has_stepped) {
+  return {.begin = [&](const RunFacts& facts) { display.begin(facts); },
+          .step =
+              [&](const RunFacts& facts, const StepReport& report) {
+                has_stepped.set(1);
+                display.step(facts, report);
+              },
+          .end = [&](const RunFacts& facts, const RunSummary& end) { display.end(facts, end); },
+          .warning = [](const std::string& text) { fmt::print(stderr, "trireme: {}\n", text); }};
 }
 
 /// Reads it once, for all ranks that are forked from this process.
@@ -159,13 +163,19 @@ void run(const TrainOptions& given, Outcome& outcome) {
   const LaunchedRank launched = find_launched_rank(variable);
   const std::unique_ptr<TrainDisplay> display = make_train_display(
       {.json = given.json, .program = variable("TRIREME_CALLED_AS").value_or("trireme")});
+  constexpr unsigned kLongestSilence = 30;
+  SharedNumber has_stepped;  // from then on, the display shows progress
+  std::optional<Patience> patience;
+  if (launched.rank == 0) {
+    patience.emplace(PatienceOptions{.seconds = kLongestSilence, .until = &has_stepped});
+  }
   std::optional<RunOptions> options = complete(given, launched, *display);
   if (!options) {
     return;
   }
   SharedNumber interrupted;
   read_data_from_standard_input(*options);
-  options->observer = observer_of(*display);
+  options->observer = observer_of(*display, has_stepped);
   options->should_stop = [&] { return interrupted.get() != 0; };
   const InterruptGuard guard(interrupted);
   const std::unique_ptr<PageServer> live_report = open_live_report(given, launched);

@@ -5,17 +5,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "cli/etcd_options.h"
+#include "cli/path_option.h"
 #include "trireme/error.h"
 #include "trireme/load_model.h"
 #include "trireme/message.h"
 
 namespace trireme::cli {
 namespace {
-
-/// Rejects an empty path, such as one from an unset variable.
-std::string named(const std::string& path) {
-  return path.empty() ? "expected a path" : "";
-}
 
 void add_model_options(Command* command, TrainSettings& s) {
   command->section("Model");
@@ -28,7 +25,7 @@ void add_model_options(Command* command, TrainSettings& s) {
       "--weights", s.weights,
       "initial weights: a safetensors file, an index, or a folder (default: those in "
       "the --model folder, else random)",
-      named);
+      non_empty_path);
   command->add_option("--experts", s.experts,
                       "a mixture of experts: NUMBER,per-token=K,every=BLOCKS,"
                       "gate=softmax-first|top-k-first,capacity=F,balance=W,"
@@ -43,15 +40,15 @@ void add_data_options(Command* command, TrainSettings& s) {
   command->add_option("--data", s.data,
                       "text files, or tokens (*.bin of llm.c or nanoGPT); folders of them; - for "
                       "standard input (default: a generated language with known entropy)",
-                      named);
+                      non_empty_path);
   command->add_option("--validation-data", s.validation_data,
                       "files for validation (default: the fraction --validation of the data)",
-                      named);
+                      non_empty_path);
   command->add_option(
       "--tokenizer", s.tokenizer,
       "a tokenizer.json (BPE) for --data (default: the one in the --model folder, else "
       "a token per byte)",
-      named);
+      non_empty_path);
   command->add_option(
       "--vocabulary", s.vocabulary,
       "number of tokens in the vocabulary (default: the model's or the tokenizer's; "
@@ -91,7 +88,9 @@ void add_optimization_options(Command* command, TrainSettings& s) {
 void add_server_options(Command* command, RunServers& servers) {
   command->add_option("--ps", servers.address,
                       "with --sync ps: the coordinator of parameter servers that are running, "
-                      "HOST:PORT; TRIREME_PS_SECRET has their secret (default: start servers)");
+                      "HOST:PORT or etcd://HOST:PORT,.../NAME; TRIREME_PS_SECRET has their secret "
+                      "(default: start servers)");
+  add_etcd_tls_options(*command, servers.etcd_tls);
   command->add_option("--ps-servers", servers.count,
                       "with --sync ps: parameter servers to start (default: one per worker)");
   command->add_option("--ps-replicas", servers.replicas,
@@ -110,7 +109,11 @@ void add_parallelism_options(Command* command, TrainOptions& o) {
   command->section("Parallelism");
   command->add_option(
       "--device", o.device,
-      "what computes; auto: a GPU where there is one; one of: auto cpu cuda cuda:N");
+      "device to train on; auto: a GPU if there is one; one of: auto cpu cuda cuda:N");
+  command->add_option("--gpu-exchange", o.gpu_exchange,
+                      "how ranks on GPUs exchange; auto: by NCCL if each has its own GPU, else "
+                      "through host memory; "
+                      "one of: auto nccl host");
   command->add_option("--threads", o.threads, "compute threads per rank; 0: all cores");
   command->add_option(
       "--sync", o.run.settings.sync,
@@ -134,7 +137,7 @@ void add_checkpoint_options(Command* command, RunOptions& run) {
   command->section("Checkpoints");
   Option* folder =
       command->add_option("--run-folder", run.run_folder,
-                          "where the run's files go (default: runs/MODEL-NUMBER)", named);
+                          "where the run's files go (default: runs/MODEL-NUMBER)", non_empty_path);
   command
       ->add_option(
           "--resume", run.resume,
@@ -142,7 +145,7 @@ void add_checkpoint_options(Command* command, RunOptions& run) {
           "--dropout, --batch, --recompute, --sync, --save-every, --keep, --keep-best, "
           "--validate-every, --patience, the settings of --optimizer and the plan may differ, "
           "--data and --tokenizer may have moved",
-          named)
+          non_empty_path)
       ->excludes(folder);
   command->add_option(
       "--save-every", run.settings.save_every,
@@ -152,7 +155,8 @@ void add_checkpoint_options(Command* command, RunOptions& run) {
   command->add_flag("--keep-best", run.settings.keep_best,
                     "also keep the checkpoint with the lowest validation loss; --export takes it");
   command->add_option("--export", run.export_folder,
-                      "write config.json and model.safetensors into this folder at the end", named);
+                      "write config.json and model.safetensors into this folder at the end",
+                      non_empty_path);
 }
 
 void add_output_options(Command* command, TrainOptions& o) {

@@ -20,6 +20,7 @@ struct TrainOptions {
   bool encrypt = false;
   int threads = 0;
   std::string device = "auto";
+  std::string gpu_exchange = "auto";
   bool json = false;
   std::optional<int> watch{};  ///< the port of the live report; 0: any
 };

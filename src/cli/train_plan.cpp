@@ -14,8 +14,7 @@ void add_plan_options(Command* command, PlanOptions& o) {
   for (const PipelineSchedule& schedule : pipeline_schedules()) {
     names.emplace_back(schedule.name);
   }
-  command->add_option("-n,--ranks", o.ranks,
-                      "processes on this machine (default: the size of the mesh)");
+  command->add_option("-n,--ranks", o.ranks, "number of ranks (default: the size of the mesh)");
   Option* file = command->add_option(
       "--plan", o.file, "a .plan.json that replaces --recompute and --mesh to --compress");
   const auto add = [&](Option* option) { option->excludes(file); };

@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/load_cluster.h"
 #include "command_line/files.h"
+#include "command_line/patience.h"
 #include "command_line/terminal.h"
 #include "report/validation_text.h"
 #include "trireme/error.h"
@@ -30,37 +31,38 @@ MeasuredRuns load_runs(const std::string& path) {
   return runs;
 }
 
-struct ValidateOptions {
+struct ValidateArguments {
   std::string runs;
   ValidationOptions how;
   int worst = 10;
   bool json = false;
 };
 
-void run_validate(const ValidateOptions& o) {
-  const MeasuredRuns runs = load_runs(o.runs);
-  const Validation validation = validate(runs.runs, o.how);
-  std::cout << (o.json ? report::validation_json(runs, validation)
-                       : report::validation_text(
-                             runs, validation,
-                             {.terminal = standard_output(), .how = o.how, .worst = o.worst}));
+void run_validate(const ValidateArguments& args) {
+  const MeasuredRuns runs = load_runs(args.runs);
+  const Validation validation = validate(runs.runs, args.how);
+  std::cout << (args.json
+                    ? report::validation_json(runs, validation)
+                    : report::validation_text(
+                          runs, validation,
+                          {.terminal = standard_output(), .how = args.how, .worst = args.worst}));
 }
 
-struct CalibrateOptions {
+struct CalibrateArguments {
   std::string runs;
   std::string cluster;
   std::string output;
 };
 
-void run_calibrate(const CalibrateOptions& o) {
-  const MeasuredRuns measured = load_runs(o.runs);
-  Cluster cluster = load_cluster(o.cluster);
-  const Calibration calibration = calibrate(cluster, measured.runs, o.runs);
+void run_calibrate(const CalibrateArguments& args) {
+  const MeasuredRuns measured = load_runs(args.runs);
+  Cluster cluster = load_cluster(args.cluster);
+  const Calibration calibration = calibrate(cluster, measured.runs, args.runs);
   cluster.efficiency = calibration.efficiency;
-  if (o.output.empty()) {
+  if (args.output.empty()) {
     std::cout << to_text(cluster);
   } else {
-    write_and_report(o.output, to_text(cluster));
+    write_and_report(args.output, to_text(cluster));
   }
   fmt::print(stderr, "{} runs on {}: mean error {:.1f} % before, {:.1f} % after\n",
              calibration.runs, cluster.device.name, calibration.error_before,
@@ -70,32 +72,38 @@ void run_calibrate(const CalibrateOptions& o) {
 }  // namespace
 
 void add_validate_command(Command& app) {
-  auto options = std::make_shared<ValidateOptions>();
+  auto args = std::make_shared<ValidateArguments>();
   Command* command =
       app.add_subcommand("validate", "Compare predicted step times with measured training runs");
-  command->add_option("--runs", options->runs, "a CSV file of measured runs")->required();
-  command->add_option("--calibrate-on", options->how.share,
+  command->add_option("--runs", args->runs, "a CSV file of measured runs")->required();
+  command->add_option("--calibrate-on", args->how.share,
                       "share of each source's runs to calibrate on; the rest is predicted",
                       number_in(0.0, 0.9));
-  command->add_option("--draws", options->how.draws, "random choices of these runs",
+  command->add_option("--draws", args->how.draws, "number of random draws of the calibration runs",
                       integer_in(1, 10000));
-  command->add_option("--seed", options->how.seed, "of the random choices");
-  command->add_option("--worst", options->worst, "how many of the worst predictions to list",
+  command->add_option("--seed", args->how.seed, "random seed for the draws");
+  command->add_option("--worst", args->worst, "how many of the worst predictions to list",
                       integer_in(0, 100000));
-  command->add_flag("--json", options->json, "one JSON object");
-  command->callback([options] { run_validate(*options); });
+  command->add_flag("--json", args->json, "one JSON object");
+  command->callback([args] {
+    const Patience patience;
+    run_validate(*args);
+  });
 }
 
 void add_calibrate_command(Command& app) {
-  auto options = std::make_shared<CalibrateOptions>();
+  auto args = std::make_shared<CalibrateArguments>();
   Command* command =
       app.add_subcommand("calibrate", "Fit a cluster's efficiency to measured training runs");
-  command->add_option("--runs", options->runs, "a CSV file of measured runs")->required();
-  command->add_option("-c,--cluster", options->cluster, "a preset or a .cluster.json file")
+  command->add_option("--runs", args->runs, "a CSV file of measured runs")->required();
+  command->add_option("-c,--cluster", args->cluster, "a preset or a .cluster.json file")
       ->required();
-  command->add_option("-o,--output", options->output,
+  command->add_option("-o,--output", args->output,
                       "where to write the cluster (default: standard output)");
-  command->callback([options] { run_calibrate(*options); });
+  command->callback([args] {
+    const Patience patience;
+    run_calibrate(*args);
+  });
 }
 
 }  // namespace trireme::cli

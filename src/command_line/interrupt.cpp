@@ -16,7 +16,7 @@ void on_stop(int signal) {
   SharedNumber* flag = stop_flag.load();
   if (flag != nullptr && flag->set_first(signal)) {
     constexpr std::string_view kMessage =
-        "\ntrireme: stopping: saves after this step (once more to stop at once)\n";
+        "\ntrireme: stopping: saves a checkpoint after this step (again: stops immediately)\n";
     const int error = errno;
     (void)!write(STDERR_FILENO, kMessage.data(), kMessage.size());  // nothing to do if it fails
     errno = error;

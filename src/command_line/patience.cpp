@@ -1,5 +1,6 @@
 #include "command_line/patience.h"
 
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <string_view>
@@ -10,25 +11,36 @@
 namespace trireme::cli {
 namespace {
 
-constexpr unsigned kSeconds = 10;
+// NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables): all that a signal handler can reach
+std::atomic<const SharedNumber*> silent_flag{nullptr};
+std::atomic<unsigned> interval{0};
+// NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
 
 void on_alarm(int /*signal*/) {
   constexpr std::string_view kMessage = "trireme: still computing\n";
+  const SharedNumber* flag = silent_flag.load();
+  if (flag != nullptr && flag->get() != 0) {
+    return;
+  }
   const int error = errno;
   (void)!write(STDERR_FILENO, kMessage.data(), kMessage.size());  // nothing to do if it fails
-  alarm(kSeconds);
+  alarm(interval.load());
   errno = error;
 }
 
 }  // namespace
 
-Patience::Patience(const std::string& reason) {
-  fmt::print(stderr, "trireme: {}: this may take minutes; Ctrl-C stops it\n", reason);
+Patience::Patience(const PatienceOptions& options) {
+  if (!options.reason.empty()) {
+    fmt::print(stderr, "trireme: {}: this may take minutes; Ctrl-C stops it\n", options.reason);
+  }
+  silent_flag = options.until;
+  interval = options.seconds;
   struct sigaction action {};
   action.sa_handler = on_alarm;
   action.sa_flags = SA_RESTART;
   sigaction(SIGALRM, &action, &before_);
-  alarm(kSeconds);
+  alarm(options.seconds);
 }
 
 Patience::~Patience() {

@@ -1,16 +1,25 @@
-// Tells a user who waits for a long computation that it goes on. One thread sets it up.
+// Tells a user who waits for a long computation that it is still running. One thread sets it up.
 #pragma once
 
 #include <csignal>
 #include <string>
 
+#include "trireme/shared_number.h"
+
 namespace trireme::cli {
 
-/// While it exists, the program says on standard error that it is computing: at once, with the reason why that takes
-/// long, and again every ten seconds. For requests that are known to be large. Uses SIGALRM. One at a time.
+struct PatienceOptions {
+  std::string reason{};   ///< why it takes long, printed immediately; "": not known yet
+  unsigned seconds = 10;  ///< between two messages
+  /// Silent once this is not 0, which a forked process may set. Must outlive the Patience.
+  const SharedNumber* until = nullptr;
+};
+
+/// While it exists, the program reports on standard error, at regular intervals, that it is still computing. Uses SIGALRM.
+/// One at a time. Forked processes do not report.
 class Patience {
  public:
-  explicit Patience(const std::string& reason);
+  explicit Patience(const PatienceOptions& options = {});
   ~Patience();
   Patience(const Patience&) = delete;
   Patience& operator=(const Patience&) = delete;

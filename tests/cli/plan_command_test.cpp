@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -9,6 +8,7 @@
 
 #include "base/json.h"
 #include "cli/program.h"
+#include "cli/program_says.h"
 #include "cli/training_runs.h"
 #include "cost/published_runs.h"
 #include "trireme/cluster.h"
@@ -21,14 +21,6 @@ Json planned(const std::string& arguments) {
   const Ran ran = run_program("plan --json " + arguments);
   EXPECT_EQ(ran.exit_code, 0) << ran.err;
   return parse_json(ran.out, "output");
-}
-
-void expect_refused(const std::string& arguments, const std::string& text) {
-  const Ran ran = run_program(arguments);
-  EXPECT_EQ(ran.exit_code, 2) << arguments;
-  EXPECT_EQ(ran.out, "") << arguments;
-  EXPECT_EQ(std::ranges::count(ran.err, '\n'), 1) << ran.err;
-  EXPECT_NE(ran.err.find(text), std::string::npos) << ran.err;
 }
 
 TEST(PlanCommand, ListsTheBestPlans) {
@@ -135,7 +127,7 @@ TEST(PlanCommand, PrintsEnergyAndMoney) {
   EXPECT_NE(text.out.find("kWh"), std::string::npos) << text.out;
   EXPECT_NE(text.out.find("1e+12 tokens take"), std::string::npos) << text.out;
   EXPECT_EQ(text.out.find("dollars"), std::string::npos) << text.out;
-  expect_refused("plan " + sizes + "--tokens many", "not a number of tokens");
+  expect_refused("plan " + sizes + "--tokens many", {"not a number of tokens"});
 }
 
 TEST(PlanCommand, SaysWhatWouldFit) {
@@ -146,13 +138,13 @@ TEST(PlanCommand, SaysWhatWouldFit) {
 }
 
 TEST(PlanCommand, RefusesBadOptions) {
-  expect_refused("plan --model llama9", "--model: unknown");
-  expect_refused("plan --batch none", "--batch: 'none' is not a number of sequences");
-  expect_refused("plan --batch 16Gtokens", "--batch: '16Gtokens' is not a number");
-  expect_refused("plan --mesh tenser=8", "did you mean tensor?");
-  expect_refused("plan --mesh tensor=7", "sizes must divide");
-  expect_refused("plan --schedule 2f2b", "--schedule: unknown schedule '2f2b'");
-  expect_refused("plan --cluster dgx-a100 --dtype f8", "f8 peak of a100 is not known");
+  expect_refused("plan --model llama9", {"--model: unknown"});
+  expect_refused("plan --batch none", {"--batch: 'none' is not a number of sequences"});
+  expect_refused("plan --batch 16Gtokens", {"--batch: '16Gtokens' is not a number"});
+  expect_refused("plan --mesh tenser=8", {"did you mean tensor?"});
+  expect_refused("plan --mesh tensor=7", {"sizes must divide"});
+  expect_refused("plan --schedule 2f2b", {"--schedule: unknown schedule '2f2b'"});
+  expect_refused("plan --cluster dgx-a100 --dtype f8", {"f8 peak of a100 is not known"});
 }
 
 /// The communication of a rank in the JSON of `plan show`, of one op.
@@ -228,7 +220,8 @@ TEST(PlanShowCommand, ShowsLargeMeshes) {
        {"on 2048 ranks", "Sent by all ranks", "0 and 511 more", "8 and 511 more"}) {
     EXPECT_NE(ran.out.find(text), std::string::npos) << text << "\n" << ran.out;
   }
-  expect_refused("plan show --model llama4-maverick --mesh data=2", "no graph of llama4-maverick");
+  expect_refused("plan show --model llama4-maverick --mesh data=2",
+                 {"no graph of llama4-maverick"});
 }
 
 TEST(PlanShowCommand, TakesAFile) {
@@ -238,8 +231,8 @@ TEST(PlanShowCommand, TakesAFile) {
   EXPECT_EQ(ran.exit_code, 0) << ran.err;
   EXPECT_NE(ran.out.find("ZeRO 3"), std::string::npos);
   EXPECT_NE(ran.out.find("all_gather      data"), std::string::npos) << ran.out;
-  expect_refused("plan show " + file + " --mesh data=2", "give a plan file or --mesh");
-  expect_refused("plan show --mesh data=2 --rank 2", "--rank: the plan has ranks 0 to 1");
+  expect_refused("plan show " + file + " --mesh data=2", {"give a plan file or --mesh"});
+  expect_refused("plan show --mesh data=2 --rank 2", {"--rank: the plan has ranks 0 to 1"});
 }
 
 // The names that --ops and --values list are those that a plan takes.
@@ -273,14 +266,14 @@ TEST(PlanShowCommand, ListsOpsAndValues) {
     }
   }
   EXPECT_TRUE(found);
-  expect_refused(command + "--ops --values", "--ops");
+  expect_refused(command + "--ops --values", {"--ops"});
 }
 
 TEST(PlanShowCommand, NamesUnknownOps) {
   const std::string file = scratch_folder() + "/unknown.plan.json";
   write_text(file, R"({"mesh": "pipe=2", "ops": {"layers.0.rule": {"device": 1}}})");
   expect_refused("plan show " + file + " --model mlp",
-                 "plan: unknown op 'layers.0.rule'; did you mean 'layers.0.relu'?");
+                 {"plan: unknown op 'layers.0.rule'; did you mean 'layers.0.relu'?"});
 }
 
 // Each example plan trains as one device does, and its step can be simulated.
@@ -304,7 +297,7 @@ TEST(PlanExamples, TrainAsOneDevice) {
     EXPECT_EQ(simulated.exit_code, 0) << simulated.err;
   }
   const std::string plan = fmt::format("{}/branches.plan.json", TRIREME_EXAMPLES);
-  expect_refused("simulate --tasks --plan " + plan, "leave out --tasks");
+  expect_refused("simulate --tasks --plan " + plan, {"leave out --tasks"});
 }
 
 std::string runs_file() {
@@ -332,7 +325,7 @@ TEST(ValidateCommand, ReportsErrorsBySource) {
 TEST(ValidateCommand, RefusesFilesWithoutRuns) {
   const std::string file = scratch_folder() + "/none.csv";
   write_text(file, "a,b\n1,2\n");
-  expect_refused("validate --runs " + file, "line 1: expected the columns");
+  expect_refused("validate --runs " + file, {"line 1: expected the columns"});
   EXPECT_EQ(run_program("validate --runs /none.csv").exit_code, 1);
 }
 
@@ -346,7 +339,7 @@ TEST(CalibrateCommand, WritesAClusterThatPlans) {
   ASSERT_TRUE(cluster.efficiency);
   EXPECT_NE(cluster.efficiency->source.find("fitted to 9 runs"), std::string::npos);
   EXPECT_EQ(run_program("plan --model llama3-8b --batch 128 --cluster " + file).exit_code, 0);
-  expect_refused("calibrate --cluster dgx-v100 --runs " + runs_file(), "has no runs on v100");
+  expect_refused("calibrate --cluster dgx-v100 --runs " + runs_file(), {"has no runs on v100"});
 }
 
 }  // namespace

@@ -23,6 +23,12 @@ inline void expect_refused(const std::string& arguments, const std::vector<std::
   }
 }
 
+/// A command line that is refused, and words of its error.
+struct RefusedCase {
+  const char* arguments;
+  const char* words;
+};
+
 /// Its output, parsed as JSON.
 inline Json json_of(const std::string& arguments) {
   const Ran ran = run_program(arguments);

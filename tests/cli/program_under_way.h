@@ -49,7 +49,7 @@ inline bool catches(pid_t process, int signal) {
 
 /// What the program prints on the first stop signal.
 inline constexpr const char* kAcknowledgment =
-    "\ntrireme: stopping: saves after this step (once more to stop at once)\n";
+    "\ntrireme: stopping: saves a checkpoint after this step (again: stops immediately)\n";
 
 /// The running program, in its own process group. The destructor kills it if it is still running.
 class Started {
@@ -74,6 +74,9 @@ class Started {
       setpgid(0, 0);
       redirect(out_, STDOUT_FILENO);
       redirect(err_, STDERR_FILENO);
+      for (const int signal : {SIGHUP, SIGINT, SIGTERM}) {
+        std::signal(signal, SIG_DFL);  // a shell's background jobs ignore SIGINT
+      }
       prepare_or_end(prepare);
       execv(TRIREME_PROGRAM, pointers.data());
       _exit(127);

@@ -108,19 +108,36 @@ class RunFiles {
     const double kernels = seconds("compute", any);
     const double messages = seconds("waiting", is_message);
     const double waiting = seconds("waiting", any);
+    const auto is_attention = [&](const Trace::Span& span) {
+      return has_products(span) && span.name.starts_with("attention");
+    };
+    const auto is_repeated = [&](const Trace::Span& span) {
+      return !has_products(span) && span.category == "recompute";
+    };
+    const auto flops = [&](const auto& counts) {
+      return sum("compute", [&](const Trace::Span& span) {
+        return counts(span) ? argument(span, "products") : 0;
+      });
+    };
     const double products = seconds("compute", has_products);
+    const double attention = seconds("compute", is_attention);
+    const double repeated = seconds("compute", is_repeated);
     const double hfu = metric(traced_, "hfu");
+    const double attention_hfu = hfu * flops(is_attention) / flops(any);
     const double mfu = metric(traced_, "mfu");
-    const std::map<std::string, double> parts{{"peak", 1},
-                                              {"kernels", kernels},
-                                              {"messages", messages},
-                                              {"collectives", waiting - messages},
-                                              {"outside", 1 - kernels - waiting},
-                                              {"others", kernels - products},
-                                              {"slower", products - hfu},
-                                              {"recomputed", hfu - mfu},
-                                              {"hfu", hfu},
-                                              {"mfu", mfu}};
+    const std::map<std::string, double> parts{
+        {"peak", 1},
+        {"kernels", kernels},
+        {"messages", messages},
+        {"collectives", waiting - messages},
+        {"outside", 1 - kernels - waiting},
+        {"others", kernels - products - repeated},
+        {"repeated", repeated},
+        {"slower", products - attention - hfu + attention_hfu},
+        {"attention", attention - attention_hfu},
+        {"recomputed", hfu - mfu},
+        {"hfu", hfu},
+        {"mfu", mfu}};
     return parts.at(part);
   }
 

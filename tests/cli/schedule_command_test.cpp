@@ -28,6 +28,7 @@ TEST(ScheduleCommand, RefusesBadInputInOneLine) {
   expect_refused("schedule allreduce --alpha fast", {"--alpha", "1.5us"});
   expect_refused("schedule allreduce --dtype f99", {"--dtype", "f32"});
   expect_refused("schedule allreduce --size 3 --dtype f32", {"--size", "f32"});
+  expect_refused("schedule allredue", {"unknown operation 'allredue'; did you mean allreduce?"});
   expect_refused("schedule dance", {"unknown operation 'dance'", "allreduce"});
   expect_refused("schedule", {"operation"});
   expect_refused("schedule allreduce --ranks many", {"--ranks"});
@@ -242,7 +243,7 @@ TEST(Program, HelpVersionAndTour) {
     EXPECT_EQ(help.err, "");
   }
   EXPECT_NE(run_program("schedule --help").out.find("Examples:"), std::string::npos);
-  EXPECT_NE(run_program("--help").out.find("Exit codes: 0 ok, 1 failed, 2 usage"),
+  EXPECT_NE(run_program("--help").out.find("Exit codes: 0 success, 1 failure, 2 usage"),
             std::string::npos);
   const Ran tour = run_program("tour");
   EXPECT_EQ(tour.exit_code, 0);

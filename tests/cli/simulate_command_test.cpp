@@ -38,25 +38,25 @@ TEST(SimulateCommand, StrategiesAsText) {
   }
 }
 
-constexpr const char* kSmall =
+constexpr const char* kSmallStep =
     "simulate --model gpt-mini --batch 8 --length 32 --cluster figure-4x4 --flops 1e12 ";
 
 TEST(SimulateCommand, SimulatesAStepOnOneRank) {
-  const Json json = json_of(std::string(kSmall) + "--json");
+  const Json json = json_of(std::string(kSmallStep) + "--json");
   EXPECT_EQ(json.at("ranks").size(), 1U);
   EXPECT_EQ(json.at("compute_share"), 1);
   EXPECT_EQ(json.at("bytes_sent"), 0);
 }
 
 TEST(SimulateCommand, SimulatesEveryKindOfPlan) {
-  const double alone = json_of(std::string(kSmall) + "--json").at("step_seconds").get<double>();
+  const double alone = json_of(std::string(kSmallStep) + "--json").at("step_seconds").get<double>();
   for (const char* plan :
        {"--mesh data=4", "--mesh data=2 --zero 1", "--mesh data=2 --zero 3", "--mesh tensor=2",
         "--mesh tensor=2 --sequence", "--mesh context=2 --context ring",
         "--mesh pipe=2 --microbatches 4", "--mesh pipe=2 --microbatches 4 --schedule zb-v",
         "--mesh data=2,pipe=2,tensor=2 --microbatches 2 --recompute full",
         "--mesh data=2 --shared-port --slow 1x2 --jitter uniform"}) {
-    const std::string arguments = std::string(kSmall) + plan + " --json";
+    const std::string arguments = std::string(kSmallStep) + plan + " --json";
     const Json json = json_of(arguments);
     const double step = json.at("step_seconds").get<double>();
     EXPECT_GT(step, alone / static_cast<double>(json.at("ranks").size())) << plan;
@@ -71,11 +71,11 @@ TEST(SimulateCommand, SimulatesEveryKindOfPlan) {
 
 /// All ranks do the same, so none waits for another.
 TEST(SimulateCommand, EqualRanksDoNotIdle) {
-  EXPECT_EQ(json_of(std::string(kSmall) + "--mesh data=4,tensor=2 --json").at("idle_share"), 0);
+  EXPECT_EQ(json_of(std::string(kSmallStep) + "--mesh data=4,tensor=2 --json").at("idle_share"), 0);
 }
 
 TEST(SimulateCommand, OverlapDoesNotSlowAStepDown) {
-  const std::string plan = std::string(kSmall) + "--mesh data=4 --json ";
+  const std::string plan = std::string(kSmallStep) + "--mesh data=4 --json ";
   EXPECT_LE(json_of(plan).at("step_seconds"), json_of(plan + "--no-overlap").at("step_seconds"));
 }
 
@@ -101,7 +101,7 @@ TEST(SimulateCommand, TasksTakeTheTimeOfTheirTable) {
 TEST(SimulateCommand, WritesATraceAndReadsAPlan) {
   write_text(scratch_folder() + "/my.plan.json",
              to_text(Plan{.mesh = parse_mesh("data=2,pipe=2"), .microbatches = 2}));
-  const Ran ran = run_program(std::string(kSmall) + "--plan my.plan.json --trace t.trace.json");
+  const Ran ran = run_program(std::string(kSmallStep) + "--plan my.plan.json --trace t.trace.json");
   EXPECT_EQ(ran.exit_code, 0) << ran.err;
   const Trace trace = parse_trace(read_file(scratch_folder() + "/t.trace.json"));
   EXPECT_EQ(trace.kind, TraceKind::Predicted);

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/program.h"
+#include "cli/program_says.h"
 #include "temporary_folder.h"
 #include "train/checkpoint/checkpoint.h"
 
@@ -18,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::string kSmall = "train --model gpt-nano --batch 4 --length 32 ";
+const std::string kSmallBatch = "train --model gpt-nano --batch 4 --length 32 ";
 
 class TrainErrors : public ::testing::Test {
  protected:
@@ -47,13 +48,8 @@ class TrainErrors : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-struct Case {
-  const char* arguments;
-  const char* words;
-};
-
 TEST_F(TrainErrors, NameTheOptionThatCannotBe) {
-  for (const Case& one : std::initializer_list<Case>{
+  for (const RefusedCase& one : std::initializer_list<RefusedCase>{
            {"--batch 0", "--batch is 0; it must be 1 to"},
            {"--batch -3", "--batch is -3"},
            {"--batch 99999999999", "--batch is 99999999999"},
@@ -172,7 +168,7 @@ TEST_F(TrainErrors, NameTheTokenizer) {
 TEST_F(TrainErrors, NameTheRunFolder) {
   const std::string file = folder_.file("file", "x");
   const auto refused = [](const std::string& arguments, const std::string& words) {
-    const Ran ran = run_program(kSmall + arguments);
+    const Ran ran = run_program(kSmallBatch + arguments);
     EXPECT_EQ(ran.exit_code, 2) << ran.err;
     EXPECT_NE(ran.err.find(words), std::string::npos) << ran.err;
   };
@@ -184,7 +180,7 @@ TEST_F(TrainErrors, NameTheRunFolder) {
           "--resume: '" + folder_.path() + "' is not the folder of a run");
   refused("--resume a --run-folder b", "--run-folder excludes --resume");
 
-  ASSERT_EQ(run_program(kSmall + "--steps 2 --run-folder " + run_folder()).exit_code, 0);
+  ASSERT_EQ(run_program(kSmallBatch + "--steps 2 --run-folder " + run_folder()).exit_code, 0);
   refused("--run-folder " + run_folder(), "resume it with --resume " + run_folder());
   const Ran done = run_program("train --resume " + run_folder());
   EXPECT_EQ(done.exit_code, 2);
@@ -204,7 +200,7 @@ TEST_F(TrainErrors, NameTheRunFolder) {
 /// Reports the step, the node, the tensor and what is saved; the run resumes from the saved checkpoint.
 TEST_F(TrainErrors, TellWhereTheLossOverflowed) {
   const Ran ran =
-      run_program(kSmall + "--steps 9 --rate constant:1e30 --run-folder " + run_folder());
+      run_program(kSmallBatch + "--steps 9 --rate constant:1e30 --run-folder " + run_folder());
   EXPECT_EQ(ran.exit_code, 2);
   for (const char* words :
        {"step 2: the loss is nan; it began where einsum(%", "%h.0.", "in forward, block 0 gave %",
@@ -220,7 +216,7 @@ TEST_F(TrainErrors, TellWhereTheLossOverflowed) {
 /// An update that overflows f32 is reported and never saved.
 TEST_F(TrainErrors, SaveNothingThatIsNotFinite) {
   const std::string rate = "--rate constant:3e38 --run-folder " + run_folder();
-  const Ran last = run_program(kSmall + "--steps 1 " + rate);
+  const Ran last = run_program(kSmallBatch + "--steps 1 " + rate);
   EXPECT_EQ(last.exit_code, 2);
   EXPECT_NE(last.err.find("step 1: the loss is"), std::string::npos) << last.err;
   EXPECT_NE(last.err.find("the update overflowed; it began in the parameter %"), std::string::npos)
@@ -228,7 +224,7 @@ TEST_F(TrainErrors, SaveNothingThatIsNotFinite) {
   EXPECT_FALSE(fs::exists(run_folder() + "/checkpoints"));
   fs::remove_all(run_folder());
 
-  const Ran next = run_program(kSmall + "--steps 2 " + rate);
+  const Ran next = run_program(kSmallBatch + "--steps 2 " + rate);
   EXPECT_EQ(next.exit_code, 2);
   EXPECT_NE(
       next.err.find("step 2: the loss is nan; the update before it overflowed, in the parameter"),
@@ -263,7 +259,7 @@ void change_tensor(const std::string& run, const std::string& name, float factor
 }
 
 TEST_F(TrainErrors, NameTheWeightThatIsNoNumber) {
-  ASSERT_EQ(run_program(kSmall + "--steps 2 --run-folder " + run_folder()).exit_code, 0);
+  ASSERT_EQ(run_program(kSmallBatch + "--steps 2 --run-folder " + run_folder()).exit_code, 0);
   change_tensor(run_folder(), "h.1.ln_1.weight", 1, std::numeric_limits<float>::quiet_NaN());
   const Ran ran = run_program("train --steps 4 --resume " + run_folder());
   EXPECT_EQ(ran.exit_code, 2);

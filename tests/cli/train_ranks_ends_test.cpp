@@ -3,14 +3,19 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
+#include "cli/program_says.h"
 #include "cli/training_runs.h"
 
 namespace trireme {
@@ -78,6 +83,45 @@ TEST_F(TrainRanks, AStopSignalEndsOneDeviceToo) {
   EXPECT_TRUE(fs::exists(run + "/checkpoints/latest"));
 }
 
+/// A port of this host that nothing listens on.
+std::string unused_port() {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  socklen_t size = sizeof(address);
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  EXPECT_EQ(bind(socket, reinterpret_cast<const sockaddr*>(&address), size), 0);
+  EXPECT_EQ(getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  close(socket);
+  return fmt::format("{}", ntohs(address.sin_port));
+}
+
+/// Ranks that a launcher started have no parent that would report it.
+TEST_F(TrainRanks, WhenALaunchedRankIsKilledTheOthersSayHowToResume) {
+  const std::string run = new_run();
+  const std::string store = "127.0.0.1:" + unused_port();
+  std::vector<std::unique_ptr<Started>> ranks;
+  for (const std::string rank : {"0", "1"}) {
+    const std::string own = folder_ / ("rank-" + rank);
+    fs::create_directories(own);
+    const std::string command =
+        fmt::format("{}--steps 1000000 --save-every 1 --run-folder {}", kSmall, run);
+    ranks.push_back(std::make_unique<Started>(command, own, [&] {
+      for (const auto& [name, value] : {std::pair("TRIREME_RANK", rank),
+                                        {"TRIREME_SIZE", "2"},
+                                        {"TRIREME_STORE", store},
+                                        {"TRIREME_SECRET", std::string(64, '5')}}) {
+        setenv(name, value.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): in a new process
+      }
+    }));
+  }
+  ASSERT_TRUE(becomes_true([&] { return fs::exists(run + "/trace.json"); }, kAMinute));
+  kill(ranks[1]->process(), SIGKILL);
+  const Ran ran = ranks[0]->wait(kAMinute);
+  EXPECT_EQ(ran.exit_code, 1) << ran.err;
+  EXPECT_NE(ran.err.find("; the run can be resumed with --resume " + run + "\n"), std::string::npos)
+      << ran.err;
+}
+
 /// A signal that comes as soon as the program handles it, before the first step.
 TEST_F(TrainRanks, AStopSignalWhileStartingSavesTheBeginning) {
   for (const char* ranks : {"", "-n 2"}) {
@@ -114,18 +158,18 @@ TEST_F(TrainRanks, AnIgnoredSignalStaysIgnored) {
   EXPECT_EQ(started.wait(kAMinute).exit_code, 0);
 }
 
-struct Case {
-  const char* options;
-  const char* words;
-};
-
 TEST_F(TrainRanks, RefusesInOneLineWhatCannotBe) {
-  for (const Case& one : std::initializer_list<Case>{
+  for (const RefusedCase& one : std::initializer_list<RefusedCase>{
            {"--mesh data", "--mesh: 'data' is not a mesh; write it like"},
            {"--mesh data=0", "axis 'data' has size 0"},
            {"--mesh data=2,data=2", "given twice"},
            {"--mesh data=100000", "at most 256 processes"},
-           {"--mesh rows=2", "no dimension is sharded along the axis 'rows'"},
+           {"--mesh rows=2",
+            "mesh rows=2: unknown axis 'rows'; use data, tensor, context, expert or pipe"},
+           {"--mesh data=2,tensr=2", "unknown axis 'tensr'; did you mean tensor?"},
+           {"--mesh pipe=2 --schedule 1f1",
+            "--schedule: unknown pipeline schedule '1f1'; did you mean 1f1b?"},
+           {"--device gpu", "--device: unknown device 'gpu'; use auto, cpu, cuda or cuda:N"},
            {"-n 0", "-n is 0; it must be 1 or more"},
            {"-n -1", "-n is -1"},
            {"-n 3 --mesh data=2", "-n is 3, but the mesh data=2 has 2 devices"},
@@ -145,15 +189,17 @@ TEST_F(TrainRanks, RefusesInOneLineWhatCannotBe) {
            {"-n 2 --compress top-k:2", "above 0 and at most 1, such as top-k:0.01"},
            {"-n 2 --compress power:-1", "--compress: 'power:-1': the rank"},
            {"-n 2 --compress zstd", "--compress: unknown compression 'zstd'; use"},
-           {"--compress sign", "leave out the compression sign, or add data=2 to the mesh"},
-           {"--mesh tensor=2 --compress int8", "the mesh 'tensor=2' has no such"},
-           {"-n 2 --dtype f16 --compress sign", "train in bf16 or f32 (--dtype)"},
+           {"--compress sign", "does not have; leave it out, or add data=2 to the mesh"},
+           {"--mesh tensor=2 --compress int8",
+            "compression int8 is for gradients reduced along data, which the mesh 'tensor=2' does "
+            "not have"},
+           {"-n 2 --dtype f16 --compress sign", "use no compression, or --dtype bf16 or f32"},
            {"--mesh data=2,pipe=2 --microbatches 2 --schedule pipedream --clip 0 --compress sign",
-            "leave out the compression sign, or use pipedream-2bw"},
+            "use no compression, or pipedream-2bw"},
            {"-n 2 --data /no/such/file", "--data: cannot read '/no/such/file'"},
            {"-n 2 --bind 10.0.0.1", "--bind and --encrypt are for ranks on several hosts"},
            {"--encrypt", "--bind and --encrypt are for ranks on several hosts"}}) {
-    expect_refused(one.options, one.words);
+    expect_refused(one.arguments, one.words);
   }
 }
 
@@ -199,15 +245,15 @@ TEST_F(LongMemoryOfRanks, IsCheckedBeforeTheFirstStep) {
 }
 
 TEST_F(TrainRanks, RefusesAPlanFileThatIsNone) {
-  for (const Case& one : std::initializer_list<Case>{
+  for (const RefusedCase& one : std::initializer_list<RefusedCase>{
            {"", "line 1"},
            {"{}", "mesh"},
-           {R"({"mesh": "rows=2"})", "no dimension is sharded along the axis 'rows'"},
+           {R"({"mesh": "rows=2"})", "mesh rows=2: unknown axis 'rows'"},
            {R"({"mesh": "data=2", "zero": "all"})", "zero"},
            {R"({"mesh": "data=2", "recompute": "all"})",
             "recompute is invalid: unknown recomputation 'all'"},
            {R"({"mesh": "data=2", "colour": 1})", "colour"}}) {
-    const std::string file = folder_.file("bad.plan.json", one.options);
+    const std::string file = folder_.file("bad.plan.json", one.arguments);
     expect_refused("--plan " + file, one.words);
     expect_refused("--plan " + file, "--plan: " + file + ": ");
   }
@@ -248,11 +294,11 @@ TEST_F(TrainRanks, MpirunStartsThem) {
     ASSERT_EQ(ran.exit_code, 0) << ran.err;
     expect_same(losses(""), losses_in(ran.out), options);
   }
-  for (const Case& one : std::initializer_list<Case>{
+  for (const RefusedCase& one : std::initializer_list<RefusedCase>{
            {" --mesh data=3", "has 3 devices, but Open MPI started 2 ranks; make them agree"},
            {" --mesh pipe=2 --schedule chimera", "no micro-batch goes through"}}) {
     const std::string run = new_run();
-    const Ran ran = run_under(mpirun, more + run + one.options);
+    const Ran ran = run_under(mpirun, more + run + one.arguments);
     EXPECT_NE(ran.exit_code, 0);
     const std::size_t first = ran.err.find(one.words);
     ASSERT_NE(first, std::string::npos) << ran.err;

@@ -81,7 +81,7 @@ class TrainRanksEnd : public TrainRanks {
     EXPECT_EQ(ran.exit_code, 0) << ran.err;
     const Ran again = run_program(command + new_run() + " --json");
     const Json summary = Json::parse(again.out.substr(again.out.find("{\"summary\"")));
-    const std::size_t writes = ran.out.find("it writes: ");
+    const std::size_t writes = ran.out.find("sample: ");
     EXPECT_NE(writes, std::string::npos) << ran.out;
     return End{.validation = summary.at("validation_loss").get<double>(),
                .sample = ran.out.substr(writes, ran.out.find('\n', writes) - writes)};
@@ -89,7 +89,7 @@ class TrainRanksEnd : public TrainRanks {
   void expect_equal(const std::string& model, const std::vector<std::string>& plans) {
     const End one = end_of(model);
     for (const std::string& plan : plans) {
-      const End many = end_of(model + " " + plan);
+      const End many = end_of(fmt::format("{} {}", model, plan));
       EXPECT_NEAR(many.validation / one.validation, 1, kTolerance) << plan;
       EXPECT_EQ(many.sample, one.sample) << plan;
     }
@@ -296,10 +296,44 @@ TEST_F(TrainRanks, MemoryIsShownByWhatItIsFor) {
   EXPECT_NE(text.out.find(" communication"), std::string::npos) << text.out;
 }
 
+TEST_F(TrainRanks, TheSummarySaysWhereThePeakWent) {
+  const auto waterfall_of = [&](const std::string& options) {
+    const Ran ran =
+        run_program(kSmall + "--steps 3 --json --run-folder " + new_run() + " " + options);
+    EXPECT_EQ(ran.exit_code, 0) << ran.err;
+    Json w = Json::parse(ran.out.substr(ran.out.find("{\"summary\"")))["waterfall"];
+    double sum = 0;
+    for (const auto& [what, share] : w.items()) {
+      sum += what == "step" || what == "ranks" ? 0 : share.get<double>();
+    }
+    EXPECT_NEAR(sum, 1, 1e-9) << options;
+    EXPECT_EQ(w["step"], 3) << options;
+    return w;
+  };
+  const auto share = [](const Json& waterfall, const std::string& part) {
+    return waterfall[part].get<double>();
+  };
+  const Json one = waterfall_of("");
+  EXPECT_EQ(one["ranks"], 1);
+  EXPECT_EQ(share(one, "messages") + share(one, "collectives"), 0);
+  EXPECT_GT(share(one, "memory_bound"), 0);
+  EXPECT_GT(share(waterfall_of("--recompute full"), "recomputation"), share(one, "recomputation"));
+  const Json data = waterfall_of("--mesh data=2");
+  EXPECT_EQ(data["ranks"], 2);
+  EXPECT_GT(share(data, "collectives"), 0);
+  EXPECT_EQ(share(data, "messages"), 0);
+  EXPECT_GT(share(waterfall_of("--mesh pipe=2 --microbatches 2"), "messages"), 0);
+  const Ran text = run_program(kSmall + "--steps 3 --mesh data=2 --run-folder " + new_run());
+  EXPECT_NE(text.out.find("  where the peak went in step 3, mean of 2 ranks:\n"), std::string::npos)
+      << text.out;
+  const Ran untraced = run_program(kSmall + "--steps 2 --json --run-folder " + new_run());
+  EXPECT_NE(untraced.out.find("\"waterfall\":null"), std::string::npos) << untraced.out;
+}
+
 TEST_F(TrainRanks, ARunCompilesItsStepAndItsEvaluationOnce) {
   for (const std::string options : {"", "-n 2", "--mesh data=2,pipe=2 --microbatches 2 --zero 1"}) {
-    const Ran ran = run_program(kSmall + "--steps 2 --validate-every 1 --json --run-folder " +
-                                new_run() + " " + options);
+    const Ran ran = run_program(fmt::format(
+        "{}--steps 2 --validate-every 1 --json --run-folder {} {}", kSmall, new_run(), options));
     ASSERT_EQ(ran.exit_code, 0) << ran.err;
     const Json summary = Json::parse(ran.out.substr(ran.out.find("{\"summary\"")));
     EXPECT_EQ(summary["compilations"], 2) << options;

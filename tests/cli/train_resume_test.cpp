@@ -1,5 +1,6 @@
 // What a run keeps, who owns it, and how it resumes.
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -245,24 +246,75 @@ TEST_F(TrainResume, TheMemoryLineIsWhatTheCheckDemands) {
       << needs << refused.err;
 }
 
+TEST_F(TrainResume, ALimitOneByteTooLowIsTellableFromTheNeed) {
+  const std::string small = kSmall + "--threads 1 --steps 1 --run-folder ";
+  const std::string run = new_run();
+  (void)expect_success(small + run);
+  const auto needs =
+      Json::parse(read_text(run + "/facts.json"))["memory_bytes"].get<std::int64_t>();
+  (void)expect_success(fmt::format("{}{} --memory-limit {}", small, new_run(), needs));
+  const Ran refused =
+      run_program(fmt::format("{}{} --memory-limit {}", small, new_run(), needs - 1));
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_NE(refused.err.find(fmt::format("({} B) of memory", needs)), std::string::npos)
+      << refused.err;
+  EXPECT_NE(refused.err.find(fmt::format("({} B) are allowed", needs - 1)), std::string::npos)
+      << refused.err;
+}
+
+/// So that the lowest loss reported is the lowest, however many steps there are.
+TEST_F(TrainResume, ValidatesAfterTheLastStepToo) {
+  const std::string run = new_run();
+  const Ran ran =
+      expect_success(kSmall + "--steps 5 --validate-every 2 --keep-best --run-folder " + run);
+  const std::size_t line = ran.out.find("step      5/5");
+  ASSERT_NE(line, std::string::npos) << ran.out;
+  const std::string shown = ran.out.substr(line, ran.out.find('\n', line) - line);
+  const std::size_t at = shown.find("validation ");
+  ASSERT_NE(at, std::string::npos) << shown;
+  const std::string loss = shown.substr(at, shown.find(' ', at + 11) - at);
+  EXPECT_NE(ran.out.find("(" + loss + ")"), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("at step 5; kept in"), std::string::npos) << ran.out;
+}
+
 /// Each optimizer with settings of its own, on one device and under ZeRO: a run in two parts takes the steps of a whole
 /// one.
-TEST_F(TrainResume, RestoresTheOptimizer) {
-  for (const char* optimizer :
-       {"sgd", "momentum,nesterov=on", "adagrad,eps=1e-6", "adamw,beta2=0.999,weight-decay=0.01",
-        "lion,beta1=0.8", "muon,momentum=0.9"}) {
+constexpr std::array kOptimizers{"sgd",
+                                 "momentum,nesterov=on",
+                                 "adagrad,eps=1e-6",
+                                 "adamw,beta2=0.999,weight-decay=0.01",
+                                 "lion,beta1=0.8",
+                                 "muon,momentum=0.9"};
+
+class ResumedOptimizer : public TrainResume {
+ protected:
+  void expect_restored(const std::string& optimizer, const std::string& plan) {
+    const std::string options =
+        fmt::format("{}--rate constant:3e-4 --optimizer {} {} ", kSmallShape, optimizer, plan);
+    const std::string whole = new_run();
+    (void)expect_success(options + "--steps 6 --run-folder " + whole);
+    const std::string run = new_run();
+    (void)expect_success(options + "--steps 3 --run-folder " + run);
+    (void)expect_success("train --steps 6 --resume " + run);
+    expect_same(losses_in(read_text(whole + "/metrics.jsonl")),
+                losses_in(read_text(run + "/metrics.jsonl")), options);
+    EXPECT_EQ(Json::parse(read_text(run + "/settings.json"))["optimizer"].get<std::string>(),
+              optimizer);
+  }
+};
+
+/// Each optimizer under one of the plans.
+TEST_F(ResumedOptimizer, HasItsState) {
+  for (std::size_t i = 0; i < kOptimizers.size(); ++i) {
+    expect_restored(kOptimizers.at(i), i % 2 == 0 ? "-n 1" : "--mesh data=2 --zero 1");
+  }
+}
+
+using LongResumedOptimizer = ResumedOptimizer;
+TEST_F(LongResumedOptimizer, HasItsState) {
+  for (const char* optimizer : kOptimizers) {
     for (const char* plan : {"-n 1", "--mesh data=2 --zero 1"}) {
-      const std::string options =
-          fmt::format("{}--rate constant:3e-4 --optimizer {} {} ", kSmallShape, optimizer, plan);
-      const std::string whole = new_run();
-      (void)expect_success(options + "--steps 6 --run-folder " + whole);
-      const std::string run = new_run();
-      (void)expect_success(options + "--steps 3 --run-folder " + run);
-      (void)expect_success("train --steps 6 --resume " + run);
-      expect_same(losses_in(read_text(whole + "/metrics.jsonl")),
-                  losses_in(read_text(run + "/metrics.jsonl")), options);
-      EXPECT_EQ(Json::parse(read_text(run + "/settings.json"))["optimizer"].get<std::string>(),
-                optimizer);
+      expect_restored(optimizer, plan);
     }
   }
 }
@@ -284,7 +336,7 @@ TEST_F(TrainResume, KeepsTheBestAndStopsEarly) {
     const std::string options =
         fmt::format("{}--rate constant:0.3 --validate-every 2 --keep-best --patience 3 --json {} ",
                     kSmallShape, plan);
-    (void)expect_success(options + "--steps 4 --run-folder " + run);
+    (void)expect_success(fmt::format("{}--steps 4 --run-folder {}", options, run));
     const Ran ran = expect_success(
         fmt::format("train --json --steps 1000 --resume {} --export {} {}", run, out, plan));
     const Json end = Json::parse(last_line(ran.out));

@@ -25,7 +25,12 @@ namespace fs = std::filesystem;
 enum class Fault { Term, Hangup, Interrupt, Kill, KillRank, FullDisk, TruncatedData };
 constexpr int kFaults = 7;
 constexpr std::int64_t kSaveEvery = 5;
-const std::string kExact = kSmall + "--dtype f64 ";
+/// In f64, with momentum and at a low rate, so that the difference between one rank's sums and four ranks' stays one of
+/// rounding: below 1e-15 for 2000 steps. AdamW, or a rate of 0.001, drives the model to where training is chaotic: even
+/// two undisturbed runs, on one rank and on four, are then 2e-9 apart at step 1307 and 1e-3 at step 1500.
+const std::string kExact =
+    "train --model gpt-nano --batch 6 --length 32 --rate constant:0.0001 --dtype f64 "
+    "--optimizer momentum ";
 
 std::string to_text(Fault fault) {
   constexpr std::array<const char*, kFaults> kNames{
@@ -225,8 +230,8 @@ class TrainSurvival : public TrainRanks {
     const std::vector<double> losses = losses_in(read_text(run_ + "/metrics.jsonl"));
     ASSERT_EQ(losses.size(), expected.size());
     for (std::size_t i = 0; i < losses.size(); ++i) {
-      // Four ranks add in another order, and the difference grows with each step.
-      ASSERT_NEAR(losses[i], expected[i], 1e-6 * expected[i]) << "step " << i + 1;
+      // Four ranks add in another order.
+      ASSERT_NEAR(losses[i], expected[i], 1e-12 * expected[i]) << "step " << i + 1;
     }
   }
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "cli/program_says.h"
 #include "cli/training_runs.h"
 
 namespace trireme {
@@ -25,11 +26,7 @@ TEST_F(TrainSync, ComposesWithTheOtherAxes) {
 }
 
 TEST_F(TrainSync, RefusesInOneLineWhatCannotBe) {
-  struct Case {
-    const char* options;
-    const char* words;
-  };
-  for (const Case& one : std::initializer_list<Case>{
+  for (const RefusedCase& one : std::initializer_list<RefusedCase>{
            {"-n 2 --sync spiral", "--sync: unknown strategy 'spiral'; use allreduce, tree"},
            {"--sync gossip", "several workers along the mesh's data axis"},
            {"-n 2 --sync gossip --zero 1", "which --zero 1 would shard along data"},
@@ -48,7 +45,7 @@ TEST_F(TrainSync, RefusesInOneLineWhatCannotBe) {
            {"-n 2 --sync ps:bsp --ps-servers 1 --ps-replicas 2", "--ps-replicas is 2"},
            {"-n 2 --sync ps:bsp --ps 127.0.0.1:7000", "set TRIREME_PS_SECRET"},
        }) {
-    expect_refused(one.options, one.words);
+    expect_refused(one.arguments, one.words);
   }
 }
 

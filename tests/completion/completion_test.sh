@@ -47,6 +47,12 @@ case $case_name in
     expect "gpt-mini gpt-nano" "$program" train --model "gpt-"
     expect "full" "$program" plan show --recompute "f"
     expect "coordinator" "$program" ps serve --role "c"
+    expect "dgx-h100 dgx-h200" "$program" plan --cluster "dgx-h"
+    expect "this" "$program" simulate -c "th"
+    expect "laptop" "$program" cluster "lap"
+    expect "llama3-405b llama3-70b llama3-8b" "$program" plan --model "llama3"
+    expect "train" "$program" help "tra"
+    expect "show" "$program" help plan "s"
     COLUMNS=50 expect "ring" "$program" train --context "r"
     ;;
   OffersNothingItDoesNotKnow)

@@ -199,9 +199,9 @@ std::unique_ptr<Device> make_isolated_device(const IsolatedOptions& options) {
   return std::make_unique<isolated::IsolatedDevice>(options);
 }
 
-std::function<std::unique_ptr<Device>(int ranks)> isolated_devices(const IsolatedOptions& options) {
+DeviceFactory isolated_devices(const IsolatedOptions& options) {
   const auto made = std::make_shared<std::atomic<std::uint64_t>>(0);
-  return [options, made](int) {
+  return [options, made](const RankOnHost&) {
     IsolatedOptions mine = options;
     mine.seed += (*made)++;
     return make_isolated_device(mine);

@@ -10,7 +10,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 
 #include "trireme/device.h"
@@ -36,7 +35,6 @@ struct IsolatedOptions {
 [[nodiscard]] std::unique_ptr<Device> make_isolated_device(const IsolatedOptions& options = {});
 
 /// Makes the devices of ranks, with seeds from `options.seed` on. Thread-safe.
-[[nodiscard]] std::function<std::unique_ptr<Device>(int ranks)> isolated_devices(
-    const IsolatedOptions& options = {});
+[[nodiscard]] DeviceFactory isolated_devices(const IsolatedOptions& options = {});
 
 }  // namespace trireme
