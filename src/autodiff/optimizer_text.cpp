@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/text.h"
+#include "base/setting_list.h"
 #include "trireme/error.h"
 #include "trireme/message.h"
 #include "trireme/training.h"
@@ -144,18 +144,13 @@ std::string_view name_of(const Optimizer& optimizer) {
 }
 
 Optimizer parse_optimizer(std::string_view text) {
-  const std::vector<std::string_view> parts = split(text, ',');
-  Optimizer optimizer = default_named(trim(parts.front()));
-  std::vector<std::string_view> seen;
-  for (std::size_t i = 1; i < parts.size(); ++i) {
-    const std::string_view part = trim(parts[i]);
-    const std::size_t equals = std::min(part.find('='), part.size());
-    const std::string_view name = part.substr(0, equals);
-    if (std::ranges::find(seen, name) != seen.end()) {
-      refuse(fmt::format("{} is given twice", in_quotes(name)));
-    }
-    seen.push_back(name);
-    read_setting(optimizer, name, part.substr(std::min(equals + 1, part.size())));
+  const SettingList list = split_settings(text);
+  Optimizer optimizer = default_named(list.head);
+  if (const auto name = list.repeated_name()) {
+    refuse(fmt::format("{} is given twice", in_quotes(*name)));
+  }
+  for (const auto& [name, value] : list.settings) {
+    read_setting(optimizer, name, value.value_or(""));
   }
   return optimizer;
 }

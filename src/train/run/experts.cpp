@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/setting_list.h"
 #include "base/text.h"
 #include "trireme/error.h"
 #include "trireme/message.h"
@@ -85,12 +86,13 @@ void set(ModelConfig& config, std::string_view name, std::string_view value) {
 }  // namespace
 
 void parse_experts(std::string_view text, ModelConfig& config) {
-  const std::vector<std::string_view> parts = split(text, ',');
-  config.experts = whole("their number", parts.front());
-  for (std::size_t i = 1; i < parts.size(); ++i) {
-    const std::size_t equals = parts[i].find('=');
-    const bool plain = equals == std::string_view::npos;
-    set(config, parts[i].substr(0, equals), plain ? "on" : parts[i].substr(equals + 1));
+  const SettingList list = split_settings(text);
+  config.experts = whole("their number", list.head);
+  if (const auto name = list.repeated_name()) {
+    refuse_experts(fmt::format("{} is given twice", in_quotes(*name)));
+  }
+  for (const auto& [name, value] : list.settings) {
+    set(config, name, value.value_or("on"));
   }
   require_valid(config);
 }

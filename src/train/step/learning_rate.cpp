@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "base/setting_list.h"
 #include "base/text.h"
 #include "trireme/error.h"
 #include "trireme/message.h"
@@ -147,18 +148,13 @@ LearningRate parse_learning_rate(std::string_view text, const LearningRate& othe
   if (colon == std::string_view::npos) {
     refuse_rate(fmt::format("{} has no peak; write it as in 'constant:0.001'", in_quotes(text)));
   }
-  const std::vector<std::string_view> parts = split(text.substr(colon + 1), ',');
-  rate.peak = parse_rate("the peak", trim(parts.front()));
-  std::vector<std::string_view> seen;
-  for (std::size_t i = 1; i < parts.size(); ++i) {
-    const std::string_view part = trim(parts[i]);
-    const std::size_t equals = std::min(part.find('='), part.size());
-    const std::string_view name = part.substr(0, equals);
-    if (std::ranges::find(seen, name) != seen.end()) {
-      refuse_rate(fmt::format("{} is given twice", in_quotes(name)));
-    }
-    seen.push_back(name);
-    set(rate, name, part.substr(std::min(equals + 1, part.size())));
+  const SettingList list = split_settings(text.substr(colon + 1));
+  rate.peak = parse_rate("the peak", list.head);
+  if (const auto name = list.repeated_name()) {
+    refuse_rate(fmt::format("{} is given twice", in_quotes(*name)));
+  }
+  for (const auto& [name, value] : list.settings) {
+    set(rate, name, value.value_or(""));
   }
   check(rate);
   return rate;
