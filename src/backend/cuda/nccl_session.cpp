@@ -87,7 +87,7 @@ NcclSession::NcclSession(Device& device, Communicator& communicator)
 }
 
 NcclSession::~NcclSession() {
-  abort();
+  NcclSession::abort();
 }
 
 void NcclSession::abort() noexcept {
