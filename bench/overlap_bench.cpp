@@ -11,12 +11,12 @@
 #include <cstdio>
 #include <fstream>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "trireme/comm.h"
+#include "trireme/cores.h"
 #include "trireme/trace.h"
 #include "trireme/units.h"
 
@@ -129,7 +129,7 @@ void measure(World& world, const Options& options) {
   });
   if (world.rank() == 0) {
     fmt::print("{} ranks on {} cores, all-reduce of {} in shared buffers (check {})\n",
-               options.ranks, std::thread::hardware_concurrency(), to_text(options.size),
+               options.ranks, usable_cores(), to_text(options.size),
                products.check() > 0 ? "ok" : "failed");
     fmt::print("  call alone, blocking   {:>9.3f} ms\n", alone * 1e3);
     fmt::print("  call alone, started    {:>9.3f} ms\n", started * 1e3);

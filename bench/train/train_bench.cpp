@@ -24,7 +24,6 @@
 #include <sstream>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
@@ -32,9 +31,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/median.h"
 #include "train/step/trainer.h"
 #include "trireme/comm.h"
 #include "trireme/communicator.h"
+#include "trireme/cores.h"
 #include "trireme/cpu_device.h"
 #include "trireme/error.h"
 #include "trireme/safetensors.h"
@@ -106,7 +107,7 @@ Options parse(int count, char** arguments) {
     o.pytorch.clear();
   }
   if (o.threads == 0) {
-    const std::int64_t cores = std::max(1U, std::thread::hardware_concurrency());
+    const std::int64_t cores = usable_cores();
     o.threads = std::max<std::int64_t>(1, cores / o.ranks);
   }
   return o;
@@ -114,12 +115,6 @@ Options parse(int count, char** arguments) {
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  const std::size_t n = values.size();
-  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
 double peak_memory() {

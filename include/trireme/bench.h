@@ -40,7 +40,7 @@ struct BenchPlan {
   TransportKind transport = TransportKind::SharedMemory;
   bool encrypt = false;  ///< only over TCP
   DType dtype = DType::F32;
-  BufferKind buffers = BufferKind::Own;
+  BufferKind buffers = BufferKind::Private;
   int repeats = 0;  ///< of each case; 0: chosen by the duration of a call
   /// Those of one operation and size are adjacent, and their runs are interleaved.
   std::vector<BenchCase> cases{};

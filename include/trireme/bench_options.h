@@ -15,8 +15,8 @@ struct BenchOptions {
   std::string transport = "shm";
   bool encrypt = false;
   std::string dtype = "f32";
-  std::string buffers = "own";  ///< or "shared"
-  int repeats = 0;              ///< 0: chosen by the duration of a call
+  std::string buffers = "private";  ///< or "shared"
+  int repeats = 0;                  ///< 0: chosen by the duration of a call
 };
 
 /// Throws Error(Usage) that names the option.

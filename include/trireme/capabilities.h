@@ -1,4 +1,4 @@
-// Which operations run on which transports with which types, found out by running them. One call at a time.
+// Which operations run on which transports with which types, determined by running them. One call at a time.
 #pragma once
 
 #include <string>

@@ -45,7 +45,7 @@ enum class CommFault {
   Left,      ///< a rank left the world while others were waiting for it
   Late,      ///< a rank is alive but did not reach the operation in time
   Corrupt,   ///< the bytes received are not the bytes sent
-  Dead,      ///< the group failed earlier; shrink() it
+  Dead,      ///< the group failed in an earlier call; shrink() makes a new one
 };
 /// What the culprit did: "died", "sent damaged data".
 [[nodiscard]] std::string_view to_text(CommFault fault);

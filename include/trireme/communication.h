@@ -1,4 +1,4 @@
-// What a rank communicates in a step, grouped for people: which op, along which axis, carrying what, how often, and
+// What a rank communicates in a step, summarized for display: which op, along which axis, carrying what, how often, and
 // whether it overlaps with computation. Callable from any thread.
 #pragma once
 

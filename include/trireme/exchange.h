@@ -24,7 +24,7 @@ class Exchange {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  /// Starts it after what is enqueued on `compute` so far; it proceeds beside what is enqueued later. Nothing may touch
+  /// Starts it after what is enqueued on `compute` so far; it overlaps with what is enqueued later. Nothing may touch
   /// its operands until finish(). Ranks start the exchanges of a group in the same order.
   virtual void start(Stream& compute) = 0;
   /// What is enqueued on `compute` from here on sees the result. May block the host until the other ranks have done

@@ -86,7 +86,4 @@ struct HostProbe {
 /// "localhost" if the system does not know it.
 [[nodiscard]] std::string host_name();
 
-/// How many cores this process is allowed to run on: one if it is pinned.
-[[nodiscard]] int allowed_cores();
-
 }  // namespace trireme::measure

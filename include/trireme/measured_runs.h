@@ -70,6 +70,10 @@ struct Accounting {
   double utilization = 0;  ///< percent of the dense peak: MFU, or HFU for MegatronHardware
   double published = 0;    ///< what the source prints, in the unit of `compared`
   enum class Compared : std::uint8_t { Utilization, Tflops } compared = Compared::Utilization;
+  /// "utilization", "tflops".
+  [[nodiscard]] friend std::string_view to_text(Compared compared) {
+    return compared == Compared::Utilization ? "utilization" : "tflops";
+  }
 
   /// In points of percent for a utilization, in percent for TFLOP/s.
   [[nodiscard]] double difference() const;

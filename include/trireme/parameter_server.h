@@ -47,6 +47,8 @@ struct SnapshotOptions {
 
 /// Of a coordinator that is one of several candidates.
 enum class CoordinatorRole : std::uint8_t { Standby, Active };
+/// "standby", "coordinator".
+[[nodiscard]] std::string_view to_text(CoordinatorRole role);
 
 struct ParameterCoordinatorOptions {
   std::string listen = "127.0.0.1:0";

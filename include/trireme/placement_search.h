@@ -1,5 +1,5 @@
 // Exact choices on a graph of ops. Intra-op: each op has several strategies, each with a cost, and each edge a cost that
-// depends on the strategies at both ends (resharding); find the cheapest combination, within memory. Inter-op: cut a
+// depends on the strategies at both ends (resharding); find the cheapest combination, within memory. Inter-op: split a
 // chain of layers into stages and give each a part of the cluster.
 //
 // Pure; all functions may be called from any thread.
@@ -61,7 +61,7 @@ struct Stage {
   double seconds = 0;
 };
 
-struct StageCut {
+struct StageSplit {
   std::vector<Stage> stages{};
   double seconds =
       0;  ///< of a step: the sum of all stages, and the slowest once more for each further micro-batch
@@ -70,18 +70,18 @@ struct StageCut {
 /// The seconds that layers [first, last) take for one micro-batch on this many devices; nothing if they do not fit there.
 using StageSeconds = std::function<std::optional<double>(int first, int last, int devices)>;
 
-struct CutOptions {
+struct SplitOptions {
   int layers = 1;
   int devices = 1;
   int microbatches = 1;
   std::vector<int> sizes{};  ///< allowed devices of a stage; empty: powers of two
 };
 
-/// Minimizes sum(t) + (microbatches - 1) * max(t) over all cuts of the layers and all ways to deal out exactly all
+/// Minimizes sum(t) + (microbatches - 1) * max(t) over all splits of the layers and all ways to deal out exactly all
 /// devices (Zheng et al. 2022, Alpa): for each possible slowest stage, dynamic programming over layers and devices.
-/// Nothing if no cut fits.
-[[nodiscard]] std::optional<StageCut> cut_stages(const CutOptions& options,
-                                                 const StageSeconds& seconds);
+/// Nothing if no split fits.
+[[nodiscard]] std::optional<StageSplit> split_into_stages(const SplitOptions& options,
+                                                          const StageSeconds& seconds);
 
 /// The seconds that a stage takes for one micro-batch with this many blocks; nothing if they do not fit there.
 using BlockSeconds = std::function<std::optional<double>(int stage, int blocks)>;
@@ -95,8 +95,8 @@ struct DealOptions {
 /// Equal blocks on stages of unequal speed or memory, in the given order: minimizes sum(t) + (microbatches - 1) * max(t)
 /// over all ways to give every stage one block or more. Exact, by dynamic programming over stages and blocks for each
 /// possible slowest stage. Requires that more blocks never take less time. Nothing if no way fits.
-[[nodiscard]] std::optional<StageCut> deal_to_unequal_stages(const DealOptions& options,
-                                                             const BlockSeconds& seconds);
+[[nodiscard]] std::optional<StageSplit> deal_to_unequal_stages(const DealOptions& options,
+                                                               const BlockSeconds& seconds);
 
 /// PipeDream's partitioner (Narayanan et al. 2019): the pipeline never drains, so only its slowest stage matters, and a
 /// stage may be replicated.

@@ -1,5 +1,5 @@
 // Planner: searches the ways to parallelize the training of a transformer on a cluster for the one with the highest MFU
-// that fits into memory, and says why the others lost.
+// that fits into memory, and says why the others are slower.
 //
 // Pure; all functions may be called from any thread.
 #pragma once

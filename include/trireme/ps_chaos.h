@@ -1,5 +1,5 @@
 // Chaos: starts the coordinator, servers and workers of a parameter server as processes, kills and pauses them from a seed,
-// also while shards move and servers rejoin, and counts what was promised and what is there. One run at a time.
+// also while shards move and servers rejoin, and compares acknowledged with stored pushes. One run at a time.
 #pragma once
 
 #include <cstdint>

@@ -13,6 +13,8 @@ enum class MetricKind : std::uint8_t {
   Counter,  ///< only grows while the process lives
   Gauge,    ///< its current value
 };
+/// "counter", "gauge".
+[[nodiscard]] std::string_view to_text(MetricKind kind);
 
 struct MetricFamily {
   std::string_view name;  ///< without the suffix of counters

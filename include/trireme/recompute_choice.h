@@ -2,6 +2,7 @@
 // it, and recompute() of recompute.h applies it. Plain data; any thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -17,6 +18,8 @@ enum class RecomputeMode : std::uint8_t {
   Selective,  ///< keep results of matrix products and convolutions; recompute the rest, including attention
   Full,  ///< keep only what leaves the block
 };
+inline constexpr std::array kRecomputeModes{RecomputeMode::None, RecomputeMode::Selective,
+                                            RecomputeMode::Full};
 /// "none", "selective", "full"; parse_recompute_mode throws Error(Usage) listing them.
 [[nodiscard]] std::string_view to_text(RecomputeMode mode);
 [[nodiscard]] RecomputeMode parse_recompute_mode(std::string_view text);

@@ -36,6 +36,8 @@ enum class Operation {
 
 /// What the receiver does with a block: replace its own, or combine (add, max, …) with its own.
 enum class Action { Copy, Combine };
+/// "copy", "add".
+[[nodiscard]] std::string_view to_text(Action action);
 
 /// What the blocks of a schedule represent. n is the size of the vector that is complete on one side of the operation
 /// (for all-to-all: one rank's send buffer).
@@ -45,6 +47,8 @@ enum class Layout {
              ///< (un-chunked all-reduce)
   Pairs,     ///< block s * ranks + d is what rank s has for rank d (all-to-all)
 };
+/// "split", "replicas", "pairs".
+[[nodiscard]] std::string_view to_text(Layout layout);
 
 /// Blocks first, first + stride, …: `count` of them.
 struct BlockRun {

@@ -224,9 +224,8 @@ class ReportedElsewhere : public Error {
   ReportedElsewhere() : Error(ErrorKind::Peer, "another rank reports why the run ended") {}
 };
 
-/// The compiled model and plan, shared by the ranks of one machine.
 namespace train {
-struct CompiledTraining;
+struct CompiledTraining;  ///< the compiled model and plan, shared by the ranks of one machine
 }
 
 /// A run as one rank sees it. All ranks make the same calls in the same order; one thread at a time.

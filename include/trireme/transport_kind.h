@@ -1,6 +1,7 @@
 // The transports of comm.h, by name. Callable from any thread.
 #pragma once
 
+#include <span>
 #include <string_view>
 
 namespace trireme {
@@ -8,6 +9,8 @@ namespace trireme {
 /// How ranks reach one another.
 enum class TransportKind { Automatic, InProcess, SharedMemory, Tcp, Ucx };
 [[nodiscard]] std::string_view to_text(TransportKind kind);
+/// All but Automatic. Those whose ranks are processes come first, since a program must fork before it has threads.
+[[nodiscard]] std::span<const TransportKind> all_transports();
 /// Throws Error(Usage) that lists the names.
 [[nodiscard]] TransportKind parse_transport(std::string_view text);
 /// Whether this build includes it: ucx is omitted if the library was not found.

@@ -19,8 +19,8 @@
 namespace trireme {
 
 /// Where a call's data is: in private memory of each rank, or in shared memory from World::allocate.
-enum class BufferKind : std::uint8_t { Own, Shared };
-/// "own", "shared".
+enum class BufferKind : std::uint8_t { Private, Shared };
+/// "private", "shared".
 [[nodiscard]] std::string_view to_text(BufferKind kind);
 
 /// How long a method took.
@@ -38,7 +38,7 @@ struct TuningRow {
   Operation operation = Operation::Allreduce;
   Rank ranks = 2;
   TransportKind transport{};  ///< in-process, shm, tcp, …
-  BufferKind buffers = BufferKind::Own;
+  BufferKind buffers = BufferKind::Private;
   Bytes from{};
   Bytes to{};
   Method method{};

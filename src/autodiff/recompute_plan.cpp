@@ -16,8 +16,6 @@
 namespace trireme {
 namespace {
 
-constexpr std::array kModes{RecomputeMode::None, RecomputeMode::Selective, RecomputeMode::Full};
-
 /// A plan for the blocks so far.
 struct Partial {
   std::int64_t kept = 0;
@@ -33,7 +31,7 @@ bool is_better(const Partial& a, const Partial& b) {
 /// Keeps the plans that no other with the same last mode dominates.
 std::vector<Partial> without_worse(std::vector<Partial> plans) {
   std::ranges::sort(plans, is_better);
-  std::array<std::int64_t, kModes.size()> least{};
+  std::array<std::int64_t, kRecomputeModes.size()> least{};
   least.fill(std::numeric_limits<std::int64_t>::max());
   std::erase_if(plans, [&](const Partial& plan) {
     std::int64_t& so_far = least.at(position_of(plan.mode));
@@ -72,16 +70,16 @@ class Planning {
 
   /// All plans so far, each with every mode for the next block.
   std::vector<Partial> extended(std::size_t b) {
-    std::array<std::array<Change, kModes.size()>, kModes.size()> changes{};
-    for (const RecomputeMode before : kModes) {
-      for (const RecomputeMode mode : kModes) {
+    std::array<std::array<Change, kRecomputeModes.size()>, kRecomputeModes.size()> changes{};
+    for (const RecomputeMode before : kRecomputeModes) {
+      for (const RecomputeMode mode : kRecomputeModes) {
         changes.at(position_of(before)).at(position_of(mode)) = change(b, before, mode);
       }
     }
     std::vector<Partial> plans;
     const std::vector<Partial>& so_far = layers_.back();
     for (std::size_t i = 0; i < so_far.size(); ++i) {
-      for (const RecomputeMode mode : kModes) {
+      for (const RecomputeMode mode : kRecomputeModes) {
         const Change& more = changes.at(position_of(so_far[i].mode)).at(position_of(mode));
         plans.push_back({so_far[i].kept + more.kept, so_far[i].flops + more.flops, mode, i});
       }

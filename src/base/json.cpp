@@ -197,7 +197,7 @@ double JsonObject::number(std::string_view field) const {
 std::int64_t JsonObject::integer(std::string_view field) const {
   const std::optional<std::int64_t> value = to_integer(require(field));
   if (!value) {
-    fail(field, "is not a whole number of at most 63 bits");
+    fail(field, "is not an integer of at most 63 bits");
   }
   return *value;
 }

@@ -34,4 +34,12 @@ std::string_view LineReader::next_line() {
   return line;
 }
 
+std::string_view LineReader::field(std::string_view key) {
+  const std::vector<std::string_view> words = split_words(next_line());
+  if (words.size() != 2 || words[0] != key) {
+    fail(fmt::format("expected '{} VALUE'", key));
+  }
+  return words[1];
+}
+
 }  // namespace trireme

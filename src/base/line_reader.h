@@ -18,6 +18,8 @@ class LineReader {
   [[nodiscard]] std::string_view skip_to_content();
   /// The same; the text must not stop before 'end'.
   [[nodiscard]] std::string_view next_line();
+  /// The value in a next line of two words, "KEY VALUE".
+  [[nodiscard]] std::string_view field(std::string_view key);
 
  private:
   std::string_view rest_;

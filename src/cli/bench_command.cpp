@@ -23,6 +23,7 @@
 #include "report/draw/bench_drawing.h"
 #include "trireme/bench_options.h"
 #include "trireme/collective.h"
+#include "trireme/cores.h"
 #include "trireme/error.h"
 #include "trireme/host_probe.h"
 #include "trireme/message.h"
@@ -102,14 +103,13 @@ std::string today() {
 }
 
 std::string machine_name() {
-  return fmt::format("{}, {} cores", measure::host_name(), measure::allowed_cores());
+  return fmt::format("{}, {} cores", measure::host_name(), usable_cores());
 }
 
 /// What works, by running all of it once.
 void run_matrix(const BenchArguments& args, Outcome& outcome) {
   std::vector<measure::TransportCapabilities> transports;
-  for (const TransportKind kind : {TransportKind::SharedMemory, TransportKind::Tcp,
-                                   TransportKind::Ucx, TransportKind::InProcess}) {
+  for (const TransportKind kind : all_transports()) {
     transports.push_back(measure::find_capabilities(kind));
   }
   std::cout << (args.json ? report::capabilities_json(transports)
@@ -156,11 +156,12 @@ void add_options(Command& command, BenchArguments& args) {
       "or a range 8..64M, in steps of 4, or 8..64M:2 in steps of 2");
   command.add_option("-a,--algorithm", args.bench.algorithms,
                      "comma-separated; one of: all automatic direct " + names_of(all_algorithms()));
-  command.add_option("--transport", args.bench.transport, "one of: shm in-process tcp ucx");
+  command.add_option("--transport", args.bench.transport, "one of: " + names_of(all_transports()));
   command.add_flag("--encrypt", args.bench.encrypt,
                    "with --transport tcp: encrypt connections (TLS 1.3)");
   command.add_option("--dtype", args.bench.dtype, "one of: f32 f64 f16 bf16 i8 u8 i32 i64");
-  command.add_option("--buffers", args.bench.buffers, "one of: own shared (of World::allocate)");
+  command.add_option("--buffers", args.bench.buffers,
+                     "one of: private shared (of World::allocate)");
   command.add_option("--repeats", args.bench.repeats,
                      "timed calls per case (default: chosen by the time of a call)",
                      integer_in(1, 1'000'000));

@@ -30,8 +30,7 @@ std::string output(const ClusterArguments& args) {
 
 void add_cluster_command(Command& app) {
   auto args = std::make_shared<ClusterArguments>();
-  Command* command =
-      app.add_subcommand("cluster", "Show what a cluster is made of, or list the known ones");
+  Command* command = app.add_subcommand("cluster", "Describe a cluster, or list the presets");
   command->add_option("cluster", args->cluster,
                       fmt::format("a .cluster.json file, several nodes such as dgx-h100:4, or one "
                                   "of: {}",

@@ -10,6 +10,7 @@
 #include "report/probe_text.h"
 #include "trireme/bench.h"
 #include "trireme/cluster.h"
+#include "trireme/cores.h"
 #include "trireme/host_probe.h"
 
 namespace trireme::cli {
@@ -25,8 +26,8 @@ struct ProbeArguments {
 void run(const ProbeArguments& args) {
   // Creates the folder only for the default path: anywhere else, a missing folder is probably a mistake.
   const std::string path = args.output.empty() ? writable_host_file() : args.output;
-  const measure::HostProbe probe = measure_host(
-      {.ranks = args.ranks == 0 ? measure::allowed_cores() : args.ranks, .quick = args.quick});
+  const measure::HostProbe probe =
+      measure_host({.ranks = args.ranks == 0 ? usable_cores() : args.ranks, .quick = args.quick});
   const Cluster cluster = measure::make_host_cluster(probe);
   fmt::print("{}",
              args.json ? report::probe_json(cluster, probe) : report::probe_text(cluster, probe));

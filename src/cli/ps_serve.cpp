@@ -71,8 +71,7 @@ ps::SnapshotOptions snapshot_options(const ServeArguments& args) {
 }
 
 void print_role(ps::CoordinatorRole role, const std::string& address) {
-  fmt::print("{} at {}\n", role == ps::CoordinatorRole::Active ? "coordinator" : "standby",
-             address);
+  fmt::print("{} at {}\n", to_text(role), address);
   std::fflush(stdout);
 }
 

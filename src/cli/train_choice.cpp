@@ -5,6 +5,7 @@
 #include "cli/host_file.h"
 #include "cli/measure_host.h"
 #include "report/plan_choice_text.h"
+#include "trireme/cores.h"
 #include "trireme/host_probe.h"
 #include "trireme/message.h"
 #include "trireme/plan_choice.h"
@@ -18,7 +19,7 @@ std::vector<int> rank_counts(const TrainOptions& options) {
   if (options.plan.ranks) {
     return {*options.plan.ranks};
   }
-  const int cores = measure::allowed_cores();
+  const int cores = usable_cores();
   std::vector<int> counts;
   for (int ranks = cores; ranks >= 1; --ranks) {
     if (cores % ranks == 0) {
@@ -47,11 +48,11 @@ std::optional<HostCosts> find_host_costs() {
 }
 
 HostCosts measured_host_costs(const std::optional<HostCosts>& known, TrainDisplay& display) {
-  if (known && known->compute && known->cores == measure::allowed_cores()) {
+  if (known && known->compute && known->cores == usable_cores()) {
     return *known;
   }
   display.note("measures this machine first; 'trireme probe' does it once, and more closely");
-  return measure::host_costs(measure_host({.ranks = measure::allowed_cores(), .quick = true}));
+  return measure::host_costs(measure_host({.ranks = usable_cores(), .quick = true}));
 }
 
 Plan choose_plan_here(const TrainOptions& options, TrainDisplay& display) {

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "cluster/check_time.h"
 #include "cluster/names.h"
 #include "trireme/error.h"
 
@@ -189,9 +190,7 @@ class ClusterVerifier {
   }
 
   void check_time(const std::string& what, Seconds time) {
-    if (!std::isfinite(time.count) || time.count < 0) {
-      add("{} is {} s; it must be a time of at least 0", what, time.count);
-    }
+    trireme::check_time(problems_, what, time);
   }
 
   [[nodiscard]] std::int64_t devices() const {

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "cluster/check_time.h"
+
 namespace trireme {
 namespace {
 
@@ -93,9 +95,7 @@ class HostCostsVerifier {
   }
 
   void check_time(const std::string& what, Seconds time) {
-    if (!std::isfinite(time.count) || time.count < 0) {
-      add("{} is {} s; it must be a time of at least 0", what, time.count);
-    }
+    trireme::check_time(problems_, what, time);
   }
 
   const HostCosts& host_;

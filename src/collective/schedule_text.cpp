@@ -35,8 +35,8 @@
 namespace trireme {
 namespace {
 
-constexpr std::array<std::string_view, 3> kLayouts{"split", "replicas", "pairs"};
-constexpr std::array<std::string_view, 2> kActions{"copy", "add"};
+constexpr std::array<std::string_view, 3> kLayouts{"split", "replicas", "pairs"};  // by Layout
+constexpr std::array<std::string_view, 2> kActions{"copy", "add"};                 // by Action
 constexpr std::string_view kHeading = "trireme schedule 1";
 
 void print_run(std::string& out, const BlockRun& run) {
@@ -93,14 +93,6 @@ class Parser : private LineReader {
     if (!skip_to_content().empty()) {
       fail("text after 'end'");
     }
-  }
-
-  std::string_view field(std::string_view key) {
-    const std::vector<std::string_view> words = split_words(next_line());
-    if (words.size() != 2 || words[0] != key) {
-      fail(fmt::format("expected '{} VALUE'", key));
-    }
-    return words[1];
   }
 
   template <class T = std::int64_t>
@@ -252,24 +244,30 @@ class Parser : private LineReader {
 
 }  // namespace
 
+std::string_view to_text(Layout layout) {
+  return kLayouts.at(position_of(layout));
+}
+std::string_view to_text(Action action) {
+  return kActions.at(position_of(action));
+}
+
 std::string to_text(const Schedule& schedule) {
   std::string out =
       fmt::format("{}\noperation {}\nalgorithm {}\nranks {}\nroot {}\nlayout {}\nblocks {}\n",
                   kHeading, to_text(schedule.operation), schedule.algorithm, schedule.ranks,
-                  schedule.root, kLayouts.at(position_of(schedule.layout)), schedule.blocks);
-  const auto action = [](Action a) { return kActions.at(position_of(a)); };
+                  schedule.root, to_text(schedule.layout), schedule.blocks);
   auto end = std::back_inserter(out);
   for (const Step& step : schedule.steps) {
     out += "step\n";
     for (const Transfer& transfer : step.transfers) {
-      fmt::format_to(end, "{} {} -> {} :", action(transfer.action), transfer.from, transfer.to);
+      fmt::format_to(end, "{} {} -> {} :", to_text(transfer.action), transfer.from, transfer.to);
       for (const BlockRun& run : transfer.blocks) {
         print_run(out, run);
       }
       out += '\n';
     }
     for (const Rotation& rotation : step.rotations) {
-      fmt::format_to(end, "{} {}+{}*{} >> {}", action(rotation.action), rotation.first,
+      fmt::format_to(end, "{} {}+{}*{} >> {}", to_text(rotation.action), rotation.first,
                      rotation.stride, rotation.count, rotation.shift);
       if (!rotation.silent.empty()) {
         fmt::format_to(end, " but {}", fmt::join(rotation.silent, " "));

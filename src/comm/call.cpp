@@ -91,6 +91,11 @@ std::string_view to_text(WorldOptions::Checksums checksums) {
 std::string_view to_text(TransportKind kind) {
   return look_up(kTransports, kind);
 }
+std::span<const TransportKind> all_transports() {
+  static constexpr std::array kAll{TransportKind::SharedMemory, TransportKind::Tcp,
+                                   TransportKind::Ucx, TransportKind::InProcess};
+  return kAll;
+}
 TransportKind parse_transport(std::string_view text) {
   return look_up_name(kTransports, text, "transport");
 }

@@ -60,7 +60,7 @@ Bytes geometric_mean(Bytes a, Bytes b) {
 }  // namespace
 
 std::string_view to_text(BufferKind kind) {
-  return kind == BufferKind::Own ? "own" : "shared";
+  return kind == BufferKind::Private ? "private" : "shared";
 }
 
 Method Tuning::find(const Query& query) const {

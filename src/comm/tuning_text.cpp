@@ -15,7 +15,7 @@ namespace trireme {
 namespace {
 
 constexpr std::string_view kWhat = "tuning";
-constexpr std::string_view kFormat = "trireme tuning 2";
+constexpr std::string_view kFormat = "trireme tuning 3";
 
 Json to_json(const TuningRow& row) {
   Json json{{"operation", to_text(row.operation)}, {"ranks", row.ranks},
@@ -53,12 +53,12 @@ auto read_word(const JsonObject& object, std::string_view field, Parse&& parse) 
 
 BufferKind read_buffers(const JsonObject& object) {
   const std::string word = object.text("buffers");
-  for (const BufferKind kind : {BufferKind::Own, BufferKind::Shared}) {
+  for (const BufferKind kind : {BufferKind::Private, BufferKind::Shared}) {
     if (word == to_text(kind)) {
       return kind;
     }
   }
-  object.fail("buffers", fmt::format("is {}; it must be own or shared", in_quotes(word)));
+  object.fail("buffers", fmt::format("is {}; it must be private or shared", in_quotes(word)));
 }
 
 TuningCandidate read_candidate(const Json& value, const std::string& path) {

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/median.h"
 #include "trireme/error.h"
 #include "trireme/validation.h"
 
@@ -21,15 +22,6 @@ double mean(const std::vector<double>& values) {
   return values.empty() ? 0
                         : std::accumulate(values.begin(), values.end(), 0.0) /
                               static_cast<double>(values.size());
-}
-
-double median(std::vector<double> values) {
-  if (values.empty()) {
-    return 0;
-  }
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
 }
 
 /// Chooses `count` runs, by a generator that is the same on every platform.

@@ -154,23 +154,23 @@ Example recomputation() {
   const TrainingFlops none = training_flops(gpt3, 2048);
   const TrainingFlops full = training_flops(gpt3, 2048, RecomputeMode::Full);
   const TrainingFlops some = training_flops(gpt3, 2048, RecomputeMode::Selective);
-  return {.name = "recompute",
-          .title = "MFU and HFU when activations are computed again",
-          .given = {given("backward", 2, "2 forwards"),
-                    given("rho", 1, "share of the forward that is computed again")},
-          .results = {follows("no recomputation", "3 / 3", mfu_over_hfu(0),
-                              fmt::format("MFU = {:.4g} HFU", mfu_over_hfu(0))),
-                      follows("full recomputation", "3 / (3 + 1)", mfu_over_hfu(1),
-                              fmt::format("MFU = {:.4g} HFU", mfu_over_hfu(1))),
-                      follows("GPT-3, full", "logits are not computed again",
-                              none.model / full.hardware,
-                              fmt::format("MFU = {:.4g} HFU", none.model / full.hardware)),
-                      follows("GPT-3, selective", "only attention is computed again",
-                              none.model / some.hardware,
-                              fmt::format("MFU = {:.4g} HFU", none.model / some.hardware))},
-          .tables = {},
-          .notes = {"HFU counts what is executed, MFU what the model needs: 3 / (3 + rho).",
-                    "See it counted: trireme estimate --model gpt2-small --recompute full"}};
+  return {
+      .name = "recompute",
+      .title = "MFU and HFU when activations are recomputed",
+      .given = {given("backward", 2, "2 forwards"),
+                given("rho", 1, "share of the forward that is recomputed")},
+      .results = {follows("no recomputation", "3 / 3", mfu_over_hfu(0),
+                          fmt::format("MFU = {:.4g} HFU", mfu_over_hfu(0))),
+                  follows("full recomputation", "3 / (3 + 1)", mfu_over_hfu(1),
+                          fmt::format("MFU = {:.4g} HFU", mfu_over_hfu(1))),
+                  follows("GPT-3, full", "logits are not recomputed", none.model / full.hardware,
+                          fmt::format("MFU = {:.4g} HFU", none.model / full.hardware)),
+                  follows("GPT-3, selective", "only attention is recomputed",
+                          none.model / some.hardware,
+                          fmt::format("MFU = {:.4g} HFU", none.model / some.hardware))},
+      .tables = {},
+      .notes = {"HFU counts what is executed, MFU what the model needs: 3 / (3 + rho).",
+                "See it counted: trireme estimate --model gpt2-small --recompute full"}};
 }
 
 /// Three small graphs of the same sizes; the share of the peak that the roofline allows.

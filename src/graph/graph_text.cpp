@@ -150,7 +150,7 @@ class Cursor {
     while (!try_take("]")) {
       const auto number = parse_integer(until(",] \t"));
       if (!number) {
-        fail("a list has whole numbers");
+        fail("a list holds integers");
       }
       numbers.push_back(*number);
       (void)try_take(",");

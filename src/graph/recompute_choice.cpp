@@ -10,12 +10,10 @@
 namespace trireme {
 namespace {
 
-constexpr std::array kModes{RecomputeMode::None, RecomputeMode::Selective, RecomputeMode::Full};
-
 std::optional<RecomputeMode> find_mode(std::string_view text) {
-  const auto* const found =
-      std::ranges::find_if(kModes, [&](RecomputeMode mode) { return to_text(mode) == text; });
-  return found == kModes.end() ? std::nullopt : std::optional(*found);
+  const auto* const found = std::ranges::find_if(
+      kRecomputeModes, [&](RecomputeMode mode) { return to_text(mode) == text; });
+  return found == kRecomputeModes.end() ? std::nullopt : std::optional(*found);
 }
 
 [[noreturn]] void refuse(std::string_view text, std::string_view more) {

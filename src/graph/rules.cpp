@@ -27,7 +27,7 @@ void require_statistic(const Signature& s, std::size_t statistic, std::size_t x)
 
 void require_integer(const Signature& s, std::size_t input) {
   s.require(!is_float(s.inputs.at(input).dtype),
-            fmt::format("{} must be whole numbers",
+            fmt::format("{} must be of an integer type",
                         s.op->inputs[std::min(input, s.op->inputs.size() - 1)]));
 }
 
@@ -37,8 +37,8 @@ void require_rank(const Signature& s, std::size_t input, int rank) {
 }
 
 void require_same_type(const Signature& s, std::size_t a, std::size_t b) {
-  s.require(s.inputs.at(a) == s.inputs.at(b),
-            fmt::format("{} and {} must be alike", s.op->inputs.at(a), s.op->inputs.at(b)));
+  s.require(s.inputs.at(a) == s.inputs.at(b), fmt::format("{} and {} must have the same type",
+                                                          s.op->inputs.at(a), s.op->inputs.at(b)));
 }
 
 void require_same_dtype(const Signature& s, std::size_t a, std::size_t b) {

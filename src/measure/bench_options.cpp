@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "trireme/bench_lists.h"
+#include "trireme/cores.h"
 #include "trireme/error.h"
 #include "trireme/host_probe.h"
 #include "trireme/message.h"
@@ -13,33 +14,29 @@ namespace trireme::measure {
 namespace {
 
 TransportKind parse_bench_transport(const std::string& text) {
-  for (const TransportKind kind : {TransportKind::SharedMemory, TransportKind::InProcess,
-                                   TransportKind::Tcp, TransportKind::Ucx}) {
-    if (text != to_text(kind)) {
+  std::vector<std::string> names;
+  for (const TransportKind kind : all_transports()) {
+    names.emplace_back(to_text(kind));
+    if (text != names.back()) {
       continue;
     }
-    if (!is_built(kind)) {
-      throw Error(ErrorKind::Usage,
-                  fmt::format("this build has no transport {}; install libucx-dev "
-                              "and rebuild, or use tcp",
-                              text));
-    }
+    require(is_built(kind), fmt::format("this build has no transport {}; install libucx-dev "
+                                        "and rebuild, or use tcp",
+                                        text));
     return kind;
   }
-  throw Error(
-      ErrorKind::Usage,
-      fmt::format("unknown transport '{}'; ranks of one host use shm, in-process, tcp or ucx",
-                  text));
+  throw Error(ErrorKind::Usage, unknown_name("transport", text, names));
 }
 
 BufferKind parse_buffers(const std::string& text) {
-  if (text == "own") {
-    return BufferKind::Own;
+  if (text == "private") {
+    return BufferKind::Private;
   }
   if (text == "shared") {
     return BufferKind::Shared;
   }
-  throw Error(ErrorKind::Usage, fmt::format("unknown buffer kind '{}'; use own or shared", text));
+  throw Error(ErrorKind::Usage,
+              fmt::format("unknown buffer kind '{}'; use private or shared", text));
 }
 
 /// Adds the cases that the lists name to the plan.
@@ -62,7 +59,7 @@ void add_cases(BenchPlan& plan, const BenchOptions& o) {
 }  // namespace
 
 BenchPlan make_bench_plan(const BenchOptions& options) {
-  BenchPlan plan{.ranks = options.ranks == 0 ? std::max(2, allowed_cores()) : options.ranks,
+  BenchPlan plan{.ranks = options.ranks == 0 ? std::max(2, usable_cores()) : options.ranks,
                  .transport = parsed("--transport", options.transport, parse_bench_transport),
                  .encrypt = options.encrypt,
                  .dtype = parsed("--dtype", options.dtype, parse_dtype),

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/median.h"
 #include "measure/bench_page.h"
 #include "program/traffic.h"
 #include "trireme/comm.h"
@@ -74,12 +75,6 @@ void fill_leaves(Execution& execution) {
       execution.write(buffer.name, initial_data(buffer));
     }
   }
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
 }
 
 /// The median time of each instruction, while all ranks run the program.

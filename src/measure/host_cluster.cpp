@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "base/cores.h"
 #include "trireme/host_probe.h"
 
 namespace trireme::measure {
@@ -44,10 +43,6 @@ std::string host_name() {
   std::array<char, 256> name{};
   const bool known = gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0';
   return known ? name.data() : "localhost";
-}
-
-int allowed_cores() {
-  return std::max(1, static_cast<int>(allowed_core_ids().size()));
 }
 
 Cluster make_host_cluster(const HostProbe& probe) {

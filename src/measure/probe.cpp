@@ -277,8 +277,7 @@ HostProbe probe_host(const ProbeOptions& options,
     probe.waits.push_back(probe_waits(ranks));
   }
   // Threads come last: processes must be forked before the program has any.
-  for (const TransportKind transport : {TransportKind::SharedMemory, TransportKind::Tcp,
-                                        TransportKind::Ucx, TransportKind::InProcess}) {
+  for (const TransportKind transport : all_transports()) {
     if (!is_built(transport)) {
       continue;
     }

@@ -182,7 +182,7 @@ class Reader {
     constexpr double kMax = 1U << 31U;
     const double number = value->is_number() ? value->get<double>() : 0;
     if (!(number >= 1 && number < kMax) || number != std::floor(number)) {
-      refuse(name, "it must be a whole number, from 1 to 2^31 - 1");
+      refuse(name, "it must be an integer from 1 to 2^31 - 1");
     }
     return static_cast<std::int64_t>(number);
   }
@@ -417,7 +417,7 @@ std::string hugging_face_config(const ModelConfig& config, std::string_view orig
   json.erase("dtype");
   const auto* dtype = std::ranges::find(kDtypes, config.dtype, &DtypeName::dtype);
   if (dtype == kDtypes.end()) {
-    cannot_export(config, "its weights are no floating-point numbers");
+    cannot_export(config, "its weights are not floating-point");
   }
   json["torch_dtype"] = dtype->name;
   return json.dump(2) + "\n";

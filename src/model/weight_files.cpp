@@ -49,7 +49,7 @@ std::map<std::string, std::string> weight_map(const std::string& path) {
   for (const auto& [tensor, file] : map->items()) {
     const std::string name = file.is_string() ? file.get<std::string>() : "";
     if (name.empty() || name.find('/') != std::string::npos) {
-      throw Error(ErrorKind::Input, fmt::format("{}: tensor {}: {} is not a file beside the index",
+      throw Error(ErrorKind::Input, fmt::format("{}: tensor {}: {} is not a file next to the index",
                                                 path, in_quotes(tensor), in_quotes(file.dump())));
     }
     files.emplace(tensor, folder_of(path) + "/" + name);

@@ -59,9 +59,9 @@ class Lowering {
   [[nodiscard]] bool is_mine(int stage) const { return values_.is_mine(stage); }
 
   ValueId get(CopyId id, int number) {
-    // Whoever sends this may be waiting for what is put off here.
+    // Whoever sends this may be waiting for what is deferred here.
     const bool holds_up = awaited_ && values_.is_received({id, number});
-    if (holds_up || put_off_.contains({id, number})) {
+    if (holds_up || deferred_.contains({id, number})) {
       flush();
     }
     return values_.get(id, number);
@@ -177,7 +177,7 @@ class Lowering {
     Attributes attributes{{"group", axis.name}, {"ranks", std::int64_t{axis.size}}};
     if (what.kind == ChangeKind::AllReduce) {
       attributes["reduction"] = std::string(to_text(from.placement.partial.at(what.axis)));
-      put_off({step.inputs[0], step.outputs[0], turn, attributes});
+      defer({step.inputs[0], step.outputs[0], turn, attributes});
       return;
     }
     const ValueId x = get(step.inputs[0], turn);
@@ -220,18 +220,18 @@ class Lowering {
   }
 
   /// A deferrable all-reduce. One along another axis, of a value that is itself deferred, waits for that.
-  struct PutOff {
+  struct Deferred {
     CopyId from;
     CopyId to;
     Turn turn;
     Attributes attributes;
   };
 
-  void put_off(const PutOff& what) {
+  void defer(const Deferred& what) {
     const std::pair to{what.to, what.turn.instance};
-    put_off_.insert(to);
+    deferred_.insert(to);
     awaited_ = awaited_ || values_.is_sent({to.first, to.second});
-    if (put_off_.contains({what.from, order_.instance_for(what.turn, what.from)})) {
+    if (deferred_.contains({what.from, order_.instance_for(what.turn, what.from)})) {
       chained_.push_back(what);
       return;
     }
@@ -239,7 +239,7 @@ class Lowering {
     const Buckets::Key key{
         .attributes = what.attributes, .dtype = builder_.type(x).dtype, .phase = phase_};
     buckets_.add(key, {x, [this, to](ValueId sum) {
-                         put_off_.erase(to);
+                         deferred_.erase(to);
                          values_.define({to.first, to.second}, sum);
                        }});
   }
@@ -247,9 +247,9 @@ class Lowering {
   void flush() {
     buckets_.flush();
     while (!chained_.empty()) {
-      const std::vector<PutOff> next = std::exchange(chained_, {});
-      for (const PutOff& what : next) {
-        put_off(what);
+      const std::vector<Deferred> next = std::exchange(chained_, {});
+      for (const Deferred& what : next) {
+        defer(what);
       }
       buckets_.flush();
     }
@@ -387,9 +387,9 @@ class Lowering {
   RankGraph result_;
   std::int64_t ring_tag_ = kFirstRingTag;
   Phase phase_ = Phase::Forward;
-  std::set<std::pair<CopyId, int>> put_off_;
-  bool awaited_ = false;  ///< whether another place reads something that is put off
-  std::vector<PutOff> chained_;
+  std::set<std::pair<CopyId, int>> deferred_;
+  bool awaited_ = false;  ///< whether another place reads something that is deferred
+  std::vector<Deferred> chained_;
   std::map<Instance, ValueId> sums_;
   std::map<CopyId, std::map<int, ValueId>> rows_;
 };

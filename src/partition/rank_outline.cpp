@@ -17,7 +17,7 @@ namespace trireme::partition {
 namespace {
 
 constexpr ValueId kMissing{-1};
-constexpr ValueId kPutOff{-2};  ///< an all-reduce that waits in a bucket
+constexpr ValueId kDeferred{-2};  ///< an all-reduce that waits in a bucket
 
 /// The ops that partitioning adds.
 struct CommunicationOps {
@@ -89,7 +89,7 @@ class OutlineBuilder {
   }
 
   ValueId get(CopyId id, int number) {
-    if (made(id, number) == kPutOff) {
+    if (made(id, number) == kDeferred) {
       flush();
     }
     ValueId& found = made(id, number);
@@ -305,7 +305,7 @@ class OutlineBuilder {
     const int m = order_.micro_of(turn);
     const CopyId to = step.outputs[0];
     if (step.change.kind == ChangeKind::AllReduce) {
-      put_off(step, turn);
+      defer(step, turn);
       return;
     }
     const ValueId x = get(step.inputs[0], turn);
@@ -343,7 +343,7 @@ class OutlineBuilder {
 
   // Buckets.
 
-  struct PutOff {
+  struct Deferred {
     const PlacedStep* step = nullptr;
     Turn turn{};
   };
@@ -353,13 +353,13 @@ class OutlineBuilder {
     DType dtype = DType::F32;
     Phase phase = Phase::Forward;
     std::int64_t bytes = 0;
-    std::vector<std::pair<ValueId, PutOff>> members{};
+    std::vector<std::pair<ValueId, Deferred>> members{};
   };
 
-  void put_off(const PlacedStep& step, const Turn& turn) {
+  void defer(const PlacedStep& step, const Turn& turn) {
     const CopyId from = step.inputs[0];
-    made(step.outputs[0], turn.instance) = kPutOff;
-    if (made(from, order_.instance_for(turn, from)) == kPutOff) {
+    made(step.outputs[0], turn.instance) = kDeferred;
+    if (made(from, order_.instance_for(turn, from)) == kDeferred) {
       chained_.push_back({&step, turn});
       return;
     }
@@ -414,10 +414,10 @@ class OutlineBuilder {
     }
     phase_ = phase;
   }
-  [[nodiscard]] const Outline::Value& result_of(const PutOff& what) const {
+  [[nodiscard]] const Outline::Value& result_of(const Deferred& what) const {
     return types_.of(what.step->outputs[0], order_.micro_of(what.turn));
   }
-  void define_sum(const PutOff& what, ValueId sum) {
+  void define_sum(const Deferred& what, ValueId sum) {
     define(what.step->outputs[0], what.turn, sum);
   }
 
@@ -426,8 +426,8 @@ class OutlineBuilder {
       reduce(bucket);
     }
     while (!chained_.empty()) {
-      for (const PutOff& what : std::exchange(chained_, {})) {
-        put_off(*what.step, what.turn);
+      for (const Deferred& what : std::exchange(chained_, {})) {
+        defer(*what.step, what.turn);
       }
       for (const Bucket& bucket : std::exchange(buckets_, {})) {
         reduce(bucket);
@@ -526,7 +526,7 @@ class OutlineBuilder {
   std::map<ValueId, ValueId> targets_;  ///< by value of the whole graph: its leaf here
   BucketLimits limits_;
   std::vector<Bucket> buckets_;
-  std::vector<PutOff> chained_;
+  std::vector<Deferred> chained_;
   std::map<std::size_t, bool> is_ring_;  ///< by step
   std::deque<RingNodes> rings_;          ///< made so far
 };

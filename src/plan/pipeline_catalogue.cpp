@@ -39,7 +39,7 @@ constexpr std::array<PipelineSchedule, 11> kSchedules{{
      .bubble = "(D-1)/(D-1+KN)",
      .make = make_interleaved,
      .has_chunks = true},
-    {"zb-h1", "1f1b with gradients of weights put off into the bubble", "(D-1)(F+B-W) in a rank",
+    {"zb-h1", "1f1b with gradients of weights deferred into the bubble", "(D-1)(F+B-W) in a rank",
      make_zb_h1},
     {"zb-v", "two stages a rank in a V; a rank never waits where all works take equally long",
      "0 in a rank if F = B = W", make_zb_v},

@@ -81,14 +81,6 @@ class Parser : private LineReader {
     return table;
   }
 
-  std::string_view field(std::string_view key) {
-    const std::vector<std::string_view> words = split_words(next_line());
-    if (words.size() != 2 || words[0] != key) {
-      fail(fmt::format("expected '{} VALUE'", key));
-    }
-    return words[1];
-  }
-
   [[nodiscard]] int integer(std::string_view text, int least, int most) const {
     const std::optional<std::int64_t> value = parse_integer(text);
     if (!value || *value < least || *value > most) {

@@ -117,33 +117,33 @@ class MixedSearch {
     const auto n = static_cast<int>(cost_.workload().batch /
                                     (static_cast<std::int64_t>(layout_.data) * layout_.microbatch));
     const auto layers = static_cast<int>(cost_.model().model.layers);
-    const std::optional<StageCut> cut = deal_to_unequal_stages(
+    const std::optional<StageSplit> split = deal_to_unequal_stages(
         {.blocks = layers, .stages = layout_.pipe, .microbatches = n},
         [&](int s, int blocks) -> std::optional<double> {
           const StageCost own = stage(s, blocks, n);
           return bytes_of(own) > kinds_[kind_of(s)].memory_limit ? std::nullopt
                                                                  : std::optional(own.seconds);
         });
-    if (cut) {
-      ranking_.add_fitting(ranked(*cut, n));
+    if (split) {
+      ranking_.add_fitting(ranked(*split, n));
     } else {
       ranking_.count_too_large();
     }
   }
 
-  [[nodiscard]] RankedLayout ranked(const StageCut& cut, int microbatches) const {
+  [[nodiscard]] RankedLayout ranked(const StageSplit& split, int microbatches) const {
     RankedLayout result{.layout = layout_};
     StepCost& cost = result.cost;
-    for (const Stage& each : cut.stages) {
+    for (const Stage& each : split.stages) {
       result.stage_blocks.push_back(each.last - each.first);
       const auto index = static_cast<int>(result.stage_blocks.size()) - 1;
       add_stage(stage(index, result.stage_blocks.back(), microbatches),
                 static_cast<double>(microbatches) / layout_.pipe, cost);
     }
-    at(cost, TimePart::Bubble) = cut.seconds - sum_of_parts(cost);
+    at(cost, TimePart::Bubble) = split.seconds - sum_of_parts(cost);
     at(cost, TimePart::Pipe) = cost_.message_seconds(layout_, microbatches);
     at(cost, TimePart::Other) = cost_.efficiency().step.count;
-    add_once(cut, microbatches, cost);
+    add_once(split, microbatches, cost);
     cost.seconds = sum_of_parts(cost);
     const StepCost weakest = cost_.step(layout_);  // the FLOPs do not depend on the devices
     cost.model_flops = weakest.model_flops;
@@ -167,11 +167,11 @@ class MixedSearch {
   }
 
   /// What happens once per step is that of the stage that takes longest.
-  void add_once(const StageCut& cut, int microbatches, StepCost& cost) const {
+  void add_once(const StageSplit& split, int microbatches, StepCost& cost) const {
     double most = -1;
-    for (std::size_t s = 0; s < cut.stages.size(); ++s) {
+    for (std::size_t s = 0; s < split.stages.size(); ++s) {
       const StageCost own =
-          stage(static_cast<int>(s), cut.stages[s].last - cut.stages[s].first, microbatches);
+          stage(static_cast<int>(s), split.stages[s].last - split.stages[s].first, microbatches);
       if (own.once > most) {
         most = own.once;
         for (const TimePart part : {TimePart::Data, TimePart::Update}) {

@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-std::vector<int> stage_sizes(const CutOptions& options) {
+std::vector<int> stage_sizes(const SplitOptions& options) {
   if (!options.sizes.empty()) {
     return options.sizes;
   }
@@ -24,7 +24,7 @@ std::vector<int> stage_sizes(const CutOptions& options) {
 /// The seconds of every stage that could be.
 class StageTable {
  public:
-  StageTable(const CutOptions& options, const StageSeconds& seconds)
+  StageTable(const SplitOptions& options, const StageSeconds& seconds)
       : layers_(options.layers), sizes_(stage_sizes(options)) {
     for (int first = 0; first < layers_; ++first) {
       for (int last = first + 1; last <= layers_; ++last) {
@@ -54,10 +54,10 @@ class StageTable {
   std::vector<double> seconds_;
 };
 
-/// The cheapest cut with no stage above a limit.
-class LimitedCut {
+/// The cheapest split with no stage above a limit.
+class LimitedSplit {
  public:
-  LimitedCut(const CutOptions& options, const StageTable& table, double limit)
+  LimitedSplit(const SplitOptions& options, const StageTable& table, double limit)
       : options_(options), table_(table), limit_(limit) {}
 
   /// Empty if there is none.
@@ -108,7 +108,7 @@ class LimitedCut {
     }
   }
 
-  const CutOptions& options_;
+  const SplitOptions& options_;
   const StageTable& table_;
   double limit_;
   std::vector<double> best_;
@@ -127,17 +127,18 @@ double step_seconds(const std::vector<Stage>& stages, int microbatches) {
 
 }  // namespace
 
-std::optional<StageCut> cut_stages(const CutOptions& options, const StageSeconds& seconds) {
+std::optional<StageSplit> split_into_stages(const SplitOptions& options,
+                                            const StageSeconds& seconds) {
   const StageTable table(options, seconds);
-  std::optional<StageCut> best;
+  std::optional<StageSplit> best;
   for (const double limit : table.distinct()) {
     if (best && (options.microbatches - 1) * limit >= best->seconds) {
       break;  // limits only grow from here
     }
-    const std::vector<Stage> stages = LimitedCut(options, table, limit).solve();
+    const std::vector<Stage> stages = LimitedSplit(options, table, limit).solve();
     const double total = step_seconds(stages, options.microbatches);
     if (!stages.empty() && (!best || total < best->seconds)) {
-      best = StageCut{stages, total};
+      best = StageSplit{stages, total};
     }
   }
   return best;

@@ -24,8 +24,8 @@ class Deal {
     std::erase(limits_, kNever);
   }
 
-  std::optional<StageCut> solve() {
-    std::optional<StageCut> best;
+  std::optional<StageSplit> solve() {
+    std::optional<StageSplit> best;
     for (const double limit : limits_) {
       if (best && (options_.microbatches - 1) * limit >= best->seconds) {
         break;  // limits only grow from here
@@ -33,9 +33,9 @@ class Deal {
       if (!enough(limit)) {
         continue;
       }
-      StageCut cut = cheapest(limit);
-      if (!best || cut.seconds < best->seconds) {
-        best = std::move(cut);
+      StageSplit split = cheapest(limit);
+      if (!best || split.seconds < best->seconds) {
+        best = std::move(split);
       }
     }
     return best;
@@ -61,7 +61,7 @@ class Deal {
   }
 
   /// The least sum with no stage above the limit: for each stage and number of blocks so far.
-  [[nodiscard]] StageCut cheapest(double limit) const {
+  [[nodiscard]] StageSplit cheapest(double limit) const {
     const auto width = static_cast<std::size_t>(options_.blocks) + 1;
     std::vector<double> sum(width, kNever);
     std::vector<std::vector<int>> chosen(seconds_.size(), std::vector<int>(width));
@@ -69,7 +69,7 @@ class Deal {
     for (std::size_t stage = 0; stage < seconds_.size(); ++stage) {
       sum = with_stage(stage, most(stage, limit), sum, chosen[stage]);
     }
-    return cut_of(chosen, sum.back());
+    return split_of(chosen, sum.back());
   }
 
   /// The least sums with one more stage, and how many blocks it has in them.
@@ -89,20 +89,20 @@ class Deal {
     return sum;
   }
 
-  [[nodiscard]] StageCut cut_of(const std::vector<std::vector<int>>& chosen, double sum) const {
-    StageCut cut;
+  [[nodiscard]] StageSplit split_of(const std::vector<std::vector<int>>& chosen, double sum) const {
+    StageSplit split;
     double slowest = 0;
     int last = options_.blocks;
     for (std::size_t stage = chosen.size(); stage-- > 0;) {
       const int blocks = chosen[stage][position_of(last)];
       const double seconds = seconds_[stage][position_of(blocks) - 1];
-      cut.stages.push_back({last - blocks, last, 1, seconds});
+      split.stages.push_back({last - blocks, last, 1, seconds});
       slowest = std::max(slowest, seconds);
       last -= blocks;
     }
-    std::ranges::reverse(cut.stages);
-    cut.seconds = sum + (options_.microbatches - 1) * slowest;
-    return cut;
+    std::ranges::reverse(split.stages);
+    split.seconds = sum + (options_.microbatches - 1) * slowest;
+    return split;
   }
 
   DealOptions options_;
@@ -112,8 +112,8 @@ class Deal {
 
 }  // namespace
 
-std::optional<StageCut> deal_to_unequal_stages(const DealOptions& options,
-                                               const BlockSeconds& seconds) {
+std::optional<StageSplit> deal_to_unequal_stages(const DealOptions& options,
+                                                 const BlockSeconds& seconds) {
   return options.stages < 1 || options.blocks < options.stages ? std::nullopt
                                                                : Deal(options, seconds).solve();
 }

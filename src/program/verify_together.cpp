@@ -85,10 +85,10 @@ class ProgramSetVerifier {
     if (what.attributes.contains("size")) {
       const Signature s = signature(spot);
       std::vector<std::int64_t> dims = type.shape.dims();
-      const std::size_t cut =
+      const std::size_t sharded =
           position_of(s.integer(what.attributes.contains("from") ? "from" : "dimension"));
-      if (cut < dims.size()) {  // otherwise the op's rule is violated, which is reported
-        dims[cut] = s.integer("size");
+      if (sharded < dims.size()) {  // otherwise the op's rule is violated, which is reported
+        dims[sharded] = s.integer("size");
       }
       type.shape = Shape(std::move(dims));
     }
@@ -347,7 +347,7 @@ class ProgramSetVerifier {
     for (const int one : path) {
       const Wait& wait = stuck_.at(one);
       links.push_back(fmt::format(
-          "rank {} stands before instruction {} until instruction {}, {}, is done, for which rank "
+          "rank {} is blocked at instruction {} until instruction {}, {}, is done, for which rank "
           "{} must begin its instruction {}",
           one, begun_[one], wait.exchange.at, what_is(wait.exchange), wait.missing.rank,
           wait.missing.at));

@@ -29,6 +29,10 @@ constexpr std::array kFamilies{
 
 }  // namespace
 
+std::string_view to_text(MetricKind kind) {
+  return kind == Counter ? "counter" : "gauge";
+}
+
 std::span<const MetricFamily> metric_families() {
   return kFamilies;
 }

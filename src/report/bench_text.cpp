@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/median.h"
 #include "report/words.h"
 
 namespace trireme::report {
@@ -79,12 +80,6 @@ std::string table_header() {
       "{} {:>10} {:>11}  {:<32} {:>9} {:>9} {:>6} {:>7} {:>7} {:>9} {:>6} {:>6}  {}\n", " ", "size",
       "count", "algorithm", "time us", "min us", "+-%", "algbw", "busbw", "predicted", "err %",
       "floor%", "ok");
-}
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
 std::string prediction_summary(const BenchReport& report) {

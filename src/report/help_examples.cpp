@@ -16,7 +16,7 @@ constexpr auto kExamples = std::to_array<HelpExamples>({
   trireme schedule allreduce --ranks 4                the fastest all-reduce, step by step
   trireme schedule allreduce --compare --ranks 16     which algorithm at which size
   trireme pipeline --compare                          which pipeline schedule idles least
-  trireme cluster dgx-h100:4                          what a cluster is made of
+  trireme cluster dgx-h100:4                          the devices and links of a cluster
   trireme estimate --model gpt2-small --device h100   parameters, FLOPs, memory, best MFU
   trireme plan --model llama3-70b --cluster dgx-h100:8  the fastest plan that fits
   trireme simulate --strategies --slow 1x2            who waits for a slow worker

@@ -45,7 +45,7 @@ std::string bubble_lines(const PipelineReport& report, bool color) {
   out += summary_line(
       "", percent(timing.rank_bubble) + " of a rank's, from its first task to its last");
   if (timing.steady_bubble && report.table.weights != WeightVersions::Single) {
-    out += summary_line("", percent(*timing.steady_bubble) + " while all ranks are under way");
+    out += summary_line("", percent(*timing.steady_bubble) + " while all ranks are busy");
   }
   return report.formula.empty() ? out : out + summary_line("", "published: " + report.formula);
 }

@@ -88,9 +88,8 @@ std::string metric_line(const ps::MetricFamily& family, std::string_view node,
 std::string ps_metrics_text(const std::vector<ps::NodeMetrics>& nodes) {
   std::string text;
   for (const ps::MetricFamily& family : ps::metric_families()) {
-    const bool is_counter = family.kind == ps::MetricKind::Counter;
     text += fmt::format("# TYPE trireme_ps_{} {}\n# HELP trireme_ps_{} {}\n", family.name,
-                        is_counter ? "counter" : "gauge", family.name, family.help);
+                        to_text(family.kind), family.name, family.help);
     for (const ps::NodeMetrics& node : nodes) {
       if (family.name == "up") {
         text += metric_line(family, node.node, {"up", "", node.is_up ? 1.0 : 0.0});

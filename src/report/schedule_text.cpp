@@ -181,7 +181,7 @@ std::string ports_text(const ScheduleReport& report) {
     return "not checked: too large to follow";
   }
   if (!report.port_conflict) {
-    return "one send and one receive at a time, kept";
+    return "one-port rule satisfied";
   }
   const PortConflict& conflict = *report.port_conflict;
   return fmt::format(

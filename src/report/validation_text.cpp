@@ -106,12 +106,11 @@ std::string validation_json(const MeasuredRuns& runs, const Validation& v) {
             {"worst_regret_percent", v.worst_regret}};
   json["accounting"] = Json::array();
   for (const AccountingSummary& a : v.accounting) {
-    json["accounting"].push_back(
-        {{"source", a.source},
-         {"formula", to_text(a.convention)},
-         {"compared", a.compared == Accounting::Compared::Utilization ? "utilization" : "tflops"},
-         {"rows", a.runs},
-         {"worst_difference", a.worst}});
+    json["accounting"].push_back({{"source", a.source},
+                                  {"formula", to_text(a.convention)},
+                                  {"compared", to_text(a.compared)},
+                                  {"rows", a.runs},
+                                  {"worst_difference", a.worst}});
   }
   json["errors"] = Json::array();
   for (const RunError& e : v.worst) {

@@ -137,7 +137,7 @@ class HeaderReader : public nlohmann::json_sax<PlainJson> {
       case Place::Entry:
         fail(fmt::format("{} is {}", field_, found));
       case Place::List:
-        fail(fmt::format("{} holds {}, which is not a whole number of 0 or more", field_, found));
+        fail(fmt::format("{} holds {}, which is not an integer of 0 or more", field_, found));
     }
     return false;
   }

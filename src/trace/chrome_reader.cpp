@@ -47,7 +47,7 @@ class Event {
   [[nodiscard]] std::int64_t integer(std::string_view name) const {
     const std::optional<std::int64_t> value = parse_integer(require(name, Type::Number));
     if (!value) {
-      fail(fmt::format("'{}' is not a whole number", name));
+      fail(fmt::format("'{}' is not an integer", name));
     }
     return *value;
   }

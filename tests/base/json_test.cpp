@@ -100,9 +100,9 @@ TEST(JsonObject, NamesTheFieldByItsPath) {
             "plan: stages[2].name is not a text \"…\"");
   EXPECT_EQ(message_of([&] { (void)object.text("gone"); }), "plan: stages[2].gone is missing");
   EXPECT_EQ(message_of([&] { (void)object.integer("count"); }),
-            "plan: stages[2].count is not a whole number of at most 63 bits");
+            "plan: stages[2].count is not an integer of at most 63 bits");
   EXPECT_EQ(message_of([&] { (void)object.integer("big"); }),
-            "plan: stages[2].big is not a whole number of at most 63 bits");
+            "plan: stages[2].big is not an integer of at most 63 bits");
   EXPECT_EQ(object.integer("size"), 80'000'000'000);
   EXPECT_EQ(object.optional_number("gone"), std::nullopt);
   EXPECT_EQ(object.optional_text("gone"), "");

@@ -133,7 +133,7 @@ TEST_F(BenchCommand, PrintsATableForPeople) {
   const Ran ran = run_bench("scatter -n 2 --sizes 64K --algorithm all");
   EXPECT_EQ(ran.exit_code, 0);
   for (const char* text :
-       {"scatter, 2 ranks by shm, f32, own buffers", "time us", "busbw", "predicted", "floor%",
+       {"scatter, 2 ranks by shm, f32, private buffers", "time us", "busbw", "predicted", "floor%",
         "automatic (direct)", "\n* ", "yes", "the automatic choice: within 10 %"}) {
     EXPECT_NE(ran.out.find(text), std::string::npos) << text << "\n" << ran.out;
   }
@@ -178,7 +178,7 @@ TEST_F(BenchCommand, TakesWhatATuningFileSays) {
 TEST_F(BenchCommand, RefusesATuningFileThatIsNone) {
   EXPECT_EQ(run_bench("allreduce --tuning gone.json").err,
             "trireme: --tuning: cannot read 'gone.json': No such file or directory\n");
-  write_text(scratch_folder() + "/bad.json", R"({"format": "trireme tuning 2", "choises": []})");
+  write_text(scratch_folder() + "/bad.json", R"({"format": "trireme tuning 3", "choises": []})");
   const Ran ran = run_bench("allreduce --tuning bad.json");
   EXPECT_EQ(ran.exit_code, 2);
   EXPECT_EQ(std::ranges::count(ran.err, '\n'), 1) << ran.err;

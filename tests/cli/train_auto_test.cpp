@@ -8,6 +8,7 @@
 #include "cli/training_runs.h"
 #include "predict/measured_host.h"
 #include "trireme/cluster.h"
+#include "trireme/cores.h"
 #include "trireme/host_probe.h"
 
 namespace trireme {
@@ -18,7 +19,7 @@ class TrainAuto : public TrainRanks {
   void SetUp() override {
     setenv("XDG_CACHE_HOME", (scratch_folder() + "/auto-cache").c_str(), 1);  // NOLINT
     std::filesystem::create_directories(std::filesystem::path(cli::host_file_path()).parent_path());
-    const int cores = measure::allowed_cores();
+    const int cores = usable_cores();
     Cluster host{.name = "host",
                  .devices_per_node = 1,
                  .device = {.name = "core"},

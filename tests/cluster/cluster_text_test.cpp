@@ -181,7 +181,7 @@ TEST(ClusterText, ErrorsNameTheFieldOrTheLine) {
   EXPECT_EQ(parse_failure(with(good, "\"nodes\"", "\"node\"")),
             "cluster: unknown field 'node'; did you mean 'nodes'?");
   EXPECT_EQ(parse_failure(with(good, "\"nodes\": 1", "\"nodes\": \"1\"")),
-            "cluster: nodes is not a whole number of at most 63 bits");
+            "cluster: nodes is not an integer of at most 63 bits");
   EXPECT_EQ(parse_failure(with(good, "\"nodes\": 1", "\"nodes\": 3000000000")),
             "cluster: nodes is 3000000000, out of range");
   EXPECT_EQ(parse_failure(with(good, "\"nodes\": 1,", "")), "cluster: nodes is missing");

@@ -21,17 +21,18 @@ namespace {
 using comm::Path;
 
 /// Sizes in bytes at which direct operations switch paths.
-constexpr std::int64_t kThresholds[] = {static_cast<std::int64_t>(comm::kInlineBytes),
-                                        comm::kCopyAnyway,
-                                        comm::kCombineAlone,
-                                        comm::kFetchFrom,  // and kCombinedWholeTo, kSpreadAbove
-                                        comm::kWholeTo,    // and kExchangeTo, kHalveFrom
-                                        comm::kPutFrom,
-                                        static_cast<std::int64_t>(comm::kChunkBytes),
-                                        static_cast<std::int64_t>(comm::kRoundBytes),
-                                        comm::kFetchTo,
-                                        comm::kStreamAbove,
-                                        comm::kHalveTo};
+constexpr std::int64_t kThresholds[] = {
+    static_cast<std::int64_t>(comm::kInlineBytes),
+    comm::kCopyAnyway,
+    comm::kCombineAlone,
+    comm::kFetchFrom,  // and kCombinedWholeTo, kSharedWriteAbove
+    comm::kWholeTo,    // and kExchangeTo, kHalveFrom
+    comm::kPutFrom,
+    static_cast<std::int64_t>(comm::kChunkBytes),
+    static_cast<std::int64_t>(comm::kRoundBytes),
+    comm::kFetchTo,
+    comm::kStreamAbove,
+    comm::kHalveTo};
 
 bool has_blocks(Operation operation) {
   const comm::Form form = comm::form_of(operation);

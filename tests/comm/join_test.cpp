@@ -284,8 +284,8 @@ TEST(JoinTimeout, NamesTheMissingRanks) {
   }
   for (Process& rank : ranks) {
     const std::string text = rank.result();
-    EXPECT_NE(text.find(" waited 3 s; ranks 2, 3 of 4 have not joined: start them, or raise "
-                        "WorldOptions::join_timeout"),
+    EXPECT_NE(text.find(" waited 3 s; ranks 2, 3 of 4 have not joined: start all ranks within "
+                        "the join timeout"),
               std::string::npos)
         << text;
   }

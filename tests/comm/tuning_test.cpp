@@ -20,7 +20,7 @@ using test::require;
 using test::run_ranks;
 
 /// Measured at one size; extend_ranges extends the ranges.
-TuningRow row(std::int64_t measured, Method method, BufferKind buffers = BufferKind::Own) {
+TuningRow row(std::int64_t measured, Method method, BufferKind buffers = BufferKind::Private) {
   return {.operation = Operation::Allreduce,
           .ranks = 2,
           .transport = TransportKind::SharedMemory,
@@ -97,7 +97,7 @@ TEST(Tuning, SaysWhatIsWrong) {
     return "nothing";
   };
   const std::vector<std::array<std::string, 3>> cases{
-      {"trireme tuning 2", "trireme tuning 9", "format is 'trireme tuning 9'"},
+      {"trireme tuning 3", "trireme tuning 9", "format is 'trireme tuning 9'"},
       {"\"ranks\": 2", "\"ranks\": \"two\"", "choices[0].ranks"},
       {"\"ranks\": 2", "\"ranks\": 0", "choices[0]: 0 ranks"},
       {"\"operation\": \"allreduce\"", "\"operation\": \"allreduze\"",

@@ -31,7 +31,7 @@ TEST(RecomputeChoice, RefusesWhatIsNone) {
                [] { (void)parse_recompute_mode("64MiB"); });
 }
 
-TEST(RecomputeChoice, KnowsWhetherAnythingIsComputedAgain) {
+TEST(RecomputeChoice, KnowsWhetherAnythingIsRecomputed) {
   EXPECT_FALSE(parse_recompute("none").any());
   EXPECT_TRUE(parse_recompute("selective").any());
   EXPECT_TRUE(parse_recompute("64MiB").any());

@@ -143,10 +143,10 @@ TEST(HuggingFaceConfig, RefusesWhatIsNotImplemented) {
 }
 
 TEST(HuggingFaceConfig, RefusesWhatCannotBe) {
-  expect_refused("gpt2", R"("n_embd": "768")", R"(n_embd is "768"; it must be a whole number)");
+  expect_refused("gpt2", R"("n_embd": "768")", R"(n_embd is "768"; it must be an integer)");
   expect_refused("mixtral", R"("num_local_experts": 1)", "num_local_experts is 1; it must be 2");
-  expect_refused("gpt2", R"("n_layer": 0)", "n_layer is 0; it must be a whole number");
-  expect_refused("gpt2", R"("n_layer": 1.5)", "n_layer is 1.5; it must be a whole number");
+  expect_refused("gpt2", R"("n_layer": 0)", "n_layer is 0; it must be an integer");
+  expect_refused("gpt2", R"("n_layer": 1.5)", "n_layer is 1.5; it must be an integer");
   expect_refused("gpt2", R"("n_head": 7)", "7 heads cannot share a width of 768 evenly");
   expect_refused("gpt2", R"("tie_word_embeddings": 1)", "it must be true or false");
   expect_refused("llama", R"("num_key_value_heads": 5)", "32 heads cannot share 5 key heads");

@@ -283,8 +283,8 @@ TEST(HuggingFaceWeights, AreRefusedIfTheIndexIsWrong) {
     expect_error(ErrorKind::Input, words, [&] { (void)values_in(path, model); });
   };
   expect_index("3", "has no weight_map");
-  expect_index(R"({"x": 3})", "tensor 'x': '3' is not a file beside the index");
-  expect_index(R"({"x": "../a.safetensors"})", "is not a file beside the index");
+  expect_index(R"({"x": 3})", "tensor 'x': '3' is not a file next to the index");
+  expect_index(R"({"x": "../a.safetensors"})", "is not a file next to the index");
   expect_index(R"({"x": "a.safetensors"})", "tensor 'x' is not in");
   expect_index(R"({"model.norm.weight": "a.safetensors", "lm_head.weight": "b.safetensors"})",
                "b.safetensors too");

@@ -239,7 +239,7 @@ TEST(MixtureOfExperts, NoiseFollowsFromTheStepAndIsOffOnceTrained) {
 }
 
 /// A recomputed block draws the same noise, so that its tokens go to the same experts.
-TEST(MixtureOfExperts, NoiseIsTheSameWhenComputedAgain) {
+TEST(MixtureOfExperts, NoiseIsTheSameWhenRecomputed) {
   ModelConfig config = with_experts(4, 2);
   config.noisy_router = true;
   const Model model = make_model(config, kBatch);

@@ -169,12 +169,12 @@ TEST(LongEquality, GptWithDropoutAndRecomputation) {
 }
 
 /// The number of recomputed instructions.
-std::int64_t computed_again(const Program& program) {
+std::int64_t recomputed_count(const Program& program) {
   return std::ranges::count(program.instructions, Phase::Recompute, &Instruction::phase);
 }
 
 // On every rank: nothing, something, more.
-TEST(Equality, PlansSayWhatIsComputedAgain) {
+TEST(Equality, PlansSayWhatIsRecomputed) {
   const Task task = language_task(tiny_model(), kTinyBatch);
   for (const char* mesh : {"", "data=2", "tensor=2", "pipe=2", "context=2"}) {
     SCOPED_TRACE(mesh);
@@ -185,9 +185,9 @@ TEST(Equality, PlansSayWhatIsComputedAgain) {
     const std::vector<Program> some = programs(RecomputeMode::Selective);
     const std::vector<Program> full = programs(RecomputeMode::Full);
     for (std::size_t rank = 0; rank < none.size(); ++rank) {
-      EXPECT_EQ(computed_again(none[rank]), 0);
-      EXPECT_GT(computed_again(some[rank]), 0);
-      EXPECT_GT(computed_again(full[rank]), computed_again(some[rank]));
+      EXPECT_EQ(recomputed_count(none[rank]), 0);
+      EXPECT_GT(recomputed_count(some[rank]), 0);
+      EXPECT_GT(recomputed_count(full[rank]), recomputed_count(some[rank]));
     }
   }
 }
@@ -212,6 +212,43 @@ TEST(Equality, MixtureOfExperts) {
 std::int64_t count_of(const Graph& graph, std::string_view op) {
   return std::ranges::count_if(graph.nodes(),
                                [&](const Node& node) { return node.op->name == op; });
+}
+
+/// A layer, and a parameter that its loss does not depend on.
+Task task_with_unused_parameter() {
+  Task task;
+  task.graph = make_training_graph(parse_graph(R"(graph g {
+  input %x: f64[4,2]
+  parameter %layers.0.weight: f64[2,3]
+  parameter %layers.1.weight: f64[3,2]
+  %h: f64[4,3] = einsum(%x, %layers.0.weight) equation="bi,ij->bj"
+  %squares: f64[4,3] = multiply(%h, %h)
+  %loss: f64[] = reduce_sum(%squares) axes=[0,1]
+  output loss = %loss
+}
+)"),
+                                   {.optimizer = Momentum{}, .clip_limit = 1});
+  task.names = dim_names(task.graph);
+  task.first = {{"layers.0.weight", {1, 2, 3, 4, 5, 6}}, {"layers.1.weight", {6, 5, 4, 3, 2, 1}}};
+  for (int step = 0; step < kComparedSteps; ++step) {
+    task.batches.push_back({{"step", {step + 1.0}},
+                            {"learning_rate", {0.01}},
+                            {"x", {1, -1, 0.5, 2, step * 0.1, 1, -2, 1}}});
+  }
+  return task;
+}
+
+// Under every plan it stays as it is, as on one device.
+TEST(Equality, AParameterWithoutAGradient) {
+  const Task task = task_with_unused_parameter();
+  const Trained one = train_alone(task.graph, task.first, task.batches);
+  EXPECT_EQ(one.kept.at("layers.1.weight"), task.first.at("layers.1.weight"));
+  EXPECT_NE(one.kept.at("layers.0.weight"), task.first.at("layers.0.weight"));
+  for (const Case& c : {Case{.mesh = "data=2"}, Case{.mesh = "data=2", .zero = 1},
+                        Case{.mesh = "data=2", .zero = 3}, Case{.mesh = "data=2,tensor=2"}}) {
+    SCOPED_TRACE(describe(c));
+    check_plan(task, one, plan_of(c));
+  }
 }
 
 // Muon gathers the matrices that a plan shards; everything else is AdamW's.

@@ -122,20 +122,20 @@ TEST(Strategies, BadProblemsAreRefused) {
 
 TEST(CutStages, FourStagesOfTheTextbook) {
   const std::vector<double> seconds{1, 2, 3, 2};
-  const std::optional<StageCut> cut = cut_stages(
+  const std::optional<StageSplit> split = split_into_stages(
       {.layers = 4, .devices = 4, .microbatches = 4, .sizes = {1}},
       [&](int first, int last, int) -> std::optional<double> {
         return last == first + 1 ? std::optional(seconds[static_cast<std::size_t>(first)])
                                  : std::nullopt;
       });
-  ASSERT_TRUE(cut);
-  EXPECT_EQ(cut->stages.size(), 4U);
-  EXPECT_DOUBLE_EQ(cut->seconds, 17);
+  ASSERT_TRUE(split);
+  EXPECT_EQ(split->stages.size(), 4U);
+  EXPECT_DOUBLE_EQ(split->seconds, 17);
 }
 
-/// All cuts, recursively.
-double best_cut(const CutOptions& o, const StageSeconds& seconds, int first, int used, double sum,
-                double slowest) {
+/// All splits, recursively.
+double best_split(const SplitOptions& o, const StageSeconds& seconds, int first, int used,
+                  double sum, double slowest) {
   if (first == o.layers) {
     return used == o.devices ? sum + (o.microbatches - 1) * slowest
                              : std::numeric_limits<double>::infinity();
@@ -145,7 +145,7 @@ double best_cut(const CutOptions& o, const StageSeconds& seconds, int first, int
     for (int size = 1; used + size <= o.devices; size *= 2) {
       if (const std::optional<double> t = seconds(first, last, size)) {
         best = std::min(best,
-                        best_cut(o, seconds, last, used + size, sum + *t, std::max(slowest, *t)));
+                        best_split(o, seconds, last, used + size, sum + *t, std::max(slowest, *t)));
       }
     }
   }
@@ -169,14 +169,14 @@ TEST(CutStages, IsWhatTryingEverythingFinds) {
       return sum > 8 * devices ? std::nullopt
                                : std::optional(sum / devices + overhead * (devices - 1));
     };
-    const CutOptions options{.layers = static_cast<int>(layers.size()),
-                             .devices = 1 + round % 8,
-                             .microbatches = 1 + round % 5};
-    const double expected = best_cut(options, seconds, 0, 0, 0, 0);
-    const std::optional<StageCut> cut = cut_stages(options, seconds);
-    ASSERT_EQ(cut.has_value(), expected < 1e9);
-    if (cut) {
-      EXPECT_NEAR(cut->seconds, expected, 1e-9);
+    const SplitOptions options{.layers = static_cast<int>(layers.size()),
+                               .devices = 1 + round % 8,
+                               .microbatches = 1 + round % 5};
+    const double expected = best_split(options, seconds, 0, 0, 0, 0);
+    const std::optional<StageSplit> split = split_into_stages(options, seconds);
+    ASSERT_EQ(split.has_value(), expected < 1e9);
+    if (split) {
+      EXPECT_NEAR(split->seconds, expected, 1e-9);
     }
   }
 }
@@ -214,12 +214,12 @@ TEST(UnequalStages, AreThoseThatTryingEverythingFinds) {
       return blocks > 4 * own ? std::nullopt : std::optional(0.1 * stage + blocks / own);
     };
     const double expected = best_deal(options, seconds, 0, options.blocks, 0, 0);
-    const std::optional<StageCut> cut = deal_to_unequal_stages(options, seconds);
-    ASSERT_EQ(cut.has_value(), expected < 1e9) << round;
-    if (cut) {
-      EXPECT_NEAR(cut->seconds, expected, 1e-9) << round;
+    const std::optional<StageSplit> split = deal_to_unequal_stages(options, seconds);
+    ASSERT_EQ(split.has_value(), expected < 1e9) << round;
+    if (split) {
+      EXPECT_NEAR(split->seconds, expected, 1e-9) << round;
     }
-    impossible += cut ? 0 : 1;
+    impossible += split ? 0 : 1;
   }
   EXPECT_GT(impossible, 0);
   EXPECT_LT(impossible, 30);
@@ -227,13 +227,13 @@ TEST(UnequalStages, AreThoseThatTryingEverythingFinds) {
 
 TEST(UnequalStages, GetBlocksInProportion) {
   // Two stages, the second three times as fast.
-  const std::optional<StageCut> cut =
+  const std::optional<StageSplit> split =
       deal_to_unequal_stages({.blocks = 32, .stages = 2, .microbatches = 64},
                              [](int stage, int blocks) -> std::optional<double> {
                                return stage == 0 ? 3.0 * blocks : 1.0 * blocks;
                              });
-  ASSERT_TRUE(cut);
-  EXPECT_EQ(cut->stages[0].last, 8);
+  ASSERT_TRUE(split);
+  EXPECT_EQ(split->stages[0].last, 8);
 }
 
 TEST(Pipedream, BalancesAChain) {

@@ -103,9 +103,9 @@ TEST(ProgramSet, ShowsWhoWaitsForWhom) {
         other);
   };
   EXPECT_EQ(verify_pair(nodes(1), nodes(0)),
-            Problems{"cyclic wait: rank 0 stands before instruction 1 until instruction 0, receive "
+            Problems{"cyclic wait: rank 0 is blocked at instruction 1 until instruction 0, receive "
                      "of %r: f32[4] from rank 1, tag 5, is done, for which rank 1 must begin its "
-                     "instruction 2; rank 1 stands before instruction 1 until instruction 0, "
+                     "instruction 2; rank 1 is blocked at instruction 1 until instruction 0, "
                      "receive of %r: f32[4] from rank 0, tag 5, is done, for which rank 0 must "
                      "begin its instruction 2"});
 }

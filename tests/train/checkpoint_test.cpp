@@ -144,11 +144,11 @@ TEST(LoadLatest, FallsBackToAnOlderOneAndSaysSo) {
   expect_whole(loaded.value().checkpoint, 1);
   for (const char* words :
        {"step-000003/model.safetensors: is damaged", "optimizer.safetensors: is missing", "loaded ",
-        "step-000001, which is whole"}) {
+        "step-000001, which is intact"}) {
     EXPECT_NE(loaded->warning.find(words), std::string::npos) << loaded->warning;
   }
   std::filesystem::remove(folder / "step-000001/manifest.json");
-  expect_error(ErrorKind::Input, "no checkpoint is whole",
+  expect_error(ErrorKind::Input, "no checkpoint is intact",
                [&] { (void)load_latest(folder.path()); });
 }
 

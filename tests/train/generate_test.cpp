@@ -11,6 +11,7 @@
 #include "temporary_folder.h"
 #include "train/generate/decoder.h"
 #include "train/generate/inference_ranks.h"
+#include "trireme/compiled_plan.h"
 #include "trireme/cpu_device.h"
 #include "trireme/evaluate.h"
 #include "trireme/train.h"
@@ -168,7 +169,14 @@ TEST_F(TrainedRun, GeneratesItsText) {
     EXPECT_EQ(all.size(), 20U);
     return all;
   };
+  const std::int64_t compiled = compilation_count();
   const std::string first = generated();
+  EXPECT_EQ(compilation_count() - compiled, 1);  // one program for the prompt and all tokens
+  options.rank_kind = RankKind::Threads;
+  options.plan.mesh = parse_mesh("tensor=2");
+  (void)generated();
+  EXPECT_EQ(compilation_count() - compiled, 2);  // for both ranks
+  options.plan = {};
   options.cache = KeyValueCache::Unused;
   EXPECT_EQ(generated(), first);
   options.sampling.seed = 2;

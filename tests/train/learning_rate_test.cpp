@@ -76,7 +76,7 @@ TEST(LearningRate, SaysWhatIsWrongWithAText) {
   refuses("constant:1,steps=5", "this shape has no setting 'steps'");
   refuses("cosine:1", "needs the length of the run");
   refuses("cosine:1,steps=5,steps=6", "'steps' is given twice");
-  refuses("cosine:1,steps=1.5", "steps is '1.5', not a whole number");
+  refuses("cosine:1,steps=1.5", "steps is '1.5', not an integer");
   refuses("cosine:1,steps", "steps is ''");
   refuses("cosine:1,steps=5,warmup=6", "a warmup of 6 in a run of 5 steps");
   refuses("wsd:1,steps=5", "wsd needs the length of its decay");

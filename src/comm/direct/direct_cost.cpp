@@ -55,19 +55,19 @@ Parts parts_in_sight(const DirectQuery& query, double n, double block) {
     case Operation::ReduceScatter:
       return {.first = {.combined = n + block}, .firsts = p, .waits = 2, .footprint = n + block};
     case Operation::Broadcast:
-      if (is_spread(query.operation, p, query.bytes.count)) {
+      if (is_shared_write(query.operation, p, query.bytes.count)) {
         return {.first = {.copied = n}, .firsts = p, .waits = 2, .footprint = 2 * n};
       }
       return {.first = {.copied = 2 * n}, .firsts = p - 1, .waits = 2, .footprint = 2 * n};
     case Operation::Scatter:
       return {.first = {.copied = 2 * block}, .firsts = p, .waits = 2, .footprint = 2 * block};
     case Operation::Gather:
-      if (is_spread(query.operation, p, query.bytes.count)) {
+      if (is_shared_write(query.operation, p, query.bytes.count)) {
         return {.first = {.copied = 2 * block}, .firsts = p, .waits = 2, .footprint = n};
       }
       return {.first = {.copied = 2 * n}, .waits = 2, .footprint = 2 * n};
     case Operation::Allgather:
-      if (is_spread(query.operation, p, query.bytes.count)) {
+      if (is_shared_write(query.operation, p, query.bytes.count)) {
         return {.first = {.copied = n + block}, .firsts = p, .waits = 2, .footprint = n + block};
       }
       [[fallthrough]];

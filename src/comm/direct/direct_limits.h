@@ -35,16 +35,16 @@ inline constexpr std::int64_t kPartWindows = 4;
 inline constexpr std::int64_t kStreamAbove = std::int64_t{4} << 20;
 /// So do longer vectors that only need to be copied: the ranks that have them write them to where they are needed (in a
 /// broadcast all ranks, a part each); shorter ones are read by the ranks that need them. If only one rank would read,
-/// writing starts at smaller sizes.
-inline constexpr std::int64_t kSpreadAbove = std::int64_t{32} << 10;
+/// writing starts at this smaller size.
+inline constexpr std::int64_t kSharedWriteAbove = std::int64_t{32} << 10;
 
 /// Whether that applies, in memory that all ranks see; `bytes` are of the vector.
-[[nodiscard]] constexpr bool is_spread(Operation operation, Rank ranks, std::int64_t bytes) {
+[[nodiscard]] constexpr bool is_shared_write(Operation operation, Rank ranks, std::int64_t bytes) {
   switch (operation) {
     case Operation::Gather:
-      return bytes > kSpreadAbove;
+      return bytes > kSharedWriteAbove;
     case Operation::Broadcast:
-      return bytes > (ranks == 2 ? kSpreadAbove : kStreamAbove);
+      return bytes > (ranks == 2 ? kSharedWriteAbove : kStreamAbove);
     case Operation::Allgather:
       return bytes > kStreamAbove;
     default:

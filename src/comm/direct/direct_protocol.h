@@ -134,7 +134,7 @@ struct DirectCall {
   /// Ranks write parts of the result into one another's outputs, if they can see them.
   [[nodiscard]] bool may_share() const {
     return combines_vector() ? geometry->bytes() > kCombineAlone
-                             : is_spread(operation, ranks, geometry->bytes());
+                             : is_shared_write(operation, ranks, geometry->bytes());
   }
   /// Peers may put data into a rank's output that they cannot see.
   [[nodiscard]] bool is_put_to(Rank rank) const {

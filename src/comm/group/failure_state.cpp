@@ -30,10 +30,8 @@ FailureState::FailureState(Options options)
 
 void FailureState::throw_dead() const {
   MutexLock lock(mutex_);
-  throw CommError(
-      CommFault::Dead, {},
-      fmt::format("{} (in an earlier call; the group is dead until shrink() makes a new one)",
-                  reason_));
+  throw CommError(CommFault::Dead, {},
+                  fmt::format("{} (in an earlier call; the group has failed)", reason_));
 }
 
 /// The first rank to detect a failure notifies the members. False for all others.

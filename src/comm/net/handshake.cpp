@@ -72,7 +72,7 @@ std::size_t Handshake::wanted() const noexcept {
 }
 
 void Handshake::take(std::span<const std::byte> bytes) {
-  TRIREME_CHECK(bytes.size() <= wanted(), "more bytes than the handshake wants");
+  TRIREME_CHECK(bytes.size() <= wanted(), "more bytes than the handshake expects");
   std::copy(bytes.begin(), bytes.end(), in_.begin() + static_cast<std::ptrdiff_t>(in_filled_));
   in_filled_ += bytes.size();
   taken_ += bytes.size();

@@ -100,8 +100,7 @@ Digest hmac_sha256(std::span<const std::byte> key,
   good = good && EVP_MAC_final(context.get(), reinterpret_cast<unsigned char*>(digest.data()),
                                &length, digest.size()) == 1;
   if (!good || length != digest.size()) {
-    throw Error(ErrorKind::System,
-                "OpenSSL cannot compute HMAC-SHA-256; is its installation whole?");
+    throw Error(ErrorKind::System, "OpenSSL cannot compute HMAC-SHA-256; reinstall OpenSSL");
   }
   return digest;
 }

@@ -13,6 +13,7 @@
 #include <openssl/ssl.h>
 #include <sys/socket.h>
 
+#include "comm/net/openssl_reason.h"
 #include "trireme/error.h"
 
 namespace trireme::comm {
@@ -22,12 +23,6 @@ constexpr std::size_t kTlsReadAhead = std::size_t{64} << 10;
 constexpr std::size_t kBatch = std::size_t{128} << 10;
 constexpr std::array<unsigned char, 2> kAes128GcmSha256{0x13, 0x01};
 constexpr std::array<unsigned char, 8> kIdentity{'t', 'r', 'i', 'r', 'e', 'm', 'e', '1'};
-
-std::string openssl_reason() {
-  const char* reason = ERR_reason_error_string(ERR_peek_last_error());
-  ERR_clear_error();
-  return reason != nullptr ? reason : "no reason given";
-}
 
 [[noreturn]] void throw_openssl(std::string_view what) {
   throw Error(ErrorKind::System, fmt::format("OpenSSL: {}: {}", what, openssl_reason()));

@@ -12,6 +12,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
+#include "comm/net/openssl_reason.h"
 #include "comm/net/socket.h"
 
 namespace trireme::comm {
@@ -19,19 +20,12 @@ namespace {
 
 using Cause = TlsFailure::Cause;
 
-/// Of the last error, which it clears.
-std::string last_openssl_reason() {
-  const char* reason = ERR_reason_error_string(ERR_peek_last_error());
-  ERR_clear_error();
-  return reason != nullptr ? reason : "no reason given";
-}
-
 [[noreturn]] void throw_tls_setup() {
-  throw Error(ErrorKind::System, "OpenSSL: cannot set up TLS: " + last_openssl_reason());
+  throw Error(ErrorKind::System, "OpenSSL: cannot set up TLS: " + openssl_reason());
 }
 
 [[noreturn]] void refuse_file(std::string_view what, const std::string& path) {
-  const std::string reason = std::filesystem::exists(path) ? last_openssl_reason() : "no such file";
+  const std::string reason = std::filesystem::exists(path) ? openssl_reason() : "no such file";
   ERR_clear_error();
   throw Error(ErrorKind::Usage,
               fmt::format("{} '{}': {}: expected a PEM file", what, path, reason));
@@ -85,7 +79,7 @@ TlsFailure closed_early(const SSL* ssl) {
 /// Of the last error. Servers differ in the alert that they send to a client without a certificate.
 TlsFailure failure_of_reason(const SSL* ssl) {
   const int reason = ERR_GET_REASON(ERR_peek_last_error());
-  const std::string text = last_openssl_reason();
+  const std::string text = openssl_reason();
   switch (reason) {
     case SSL_R_WRONG_VERSION_NUMBER:
     case SSL_R_HTTP_REQUEST:

@@ -99,7 +99,7 @@ void Engine::examine(Op& op, Seconds stuck) const {
   op.check(stuck);
   if (is_checked() && stuck > options_.patience) {
     op.expire(stuck);
-    throw Error(ErrorKind::Peer, "an operation waited longer than it may");
+    throw Error(ErrorKind::Peer, "operation timed out");
   }
 }
 

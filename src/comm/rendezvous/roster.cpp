@@ -184,14 +184,12 @@ std::string Roster::timeout_text(const std::string& stage) {
   }
   const std::vector<Rank> missing = missing_ranks();
   if (missing.empty()) {
-    return waited + "the last rank arrived too late: raise WorldOptions::join_timeout";
+    return waited + "the last rank arrived too late: start all ranks within the join timeout";
   }
   const std::string remark = store_.insert(kRemark, "");
-  return fmt::format(
-      "{}rank{} {} of {} {} not joined: start {}, or raise WorldOptions::join_timeout{}{}", waited,
-      missing.size() == 1 ? "" : "s", list(missing), place_.size,
-      missing.size() == 1 ? "has" : "have", missing.size() == 1 ? "it" : "them",
-      remark.empty() ? "" : "; ", remark);
+  return fmt::format("{}rank{} {} of {} {} not joined: start all ranks within the join timeout{}{}",
+                     waited, missing.size() == 1 ? "" : "s", list(missing), place_.size,
+                     missing.size() == 1 ? "has" : "have", remark.empty() ? "" : "; ", remark);
 }
 
 std::vector<Rank> Roster::missing_ranks() {

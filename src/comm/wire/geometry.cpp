@@ -20,7 +20,8 @@ namespace {
 
 std::int64_t elements_of(const Call& call, std::size_t bytes, std::int64_t element_bytes) {
   if (static_cast<std::int64_t>(bytes) % element_bytes != 0) {
-    refuse(call, fmt::format("{} bytes are no whole number of {}", bytes, to_text(call.dtype)));
+    refuse(call, fmt::format("{} bytes are not a whole number of {} elements", bytes,
+                             to_text(call.dtype)));
   }
   return static_cast<std::int64_t>(bytes) / element_bytes;
 }

@@ -90,7 +90,7 @@ void require_heads(const Signature& s, std::size_t q, std::size_t k, std::size_t
   s.require(heads.d == s.shape(k).dim(3), "q and k must have the same head size D");
   s.require(heads.d >= 1, "heads must have a size D of 1 at least");
   s.require(heads.g * heads.r == heads.h,
-            fmt::format("{} heads of q are no multiple of {} heads of k", heads.h, heads.g));
+            fmt::format("{} heads of q are not a multiple of {} heads of k", heads.h, heads.g));
 }
 
 std::vector<TensorType> infer(const Signature& s) {

@@ -115,7 +115,7 @@ std::vector<TensorType> infer_attention(const Signature& s) {
   s.require(q.dim(0) == k.dim(0) && q.dim(3) == k.dim(3), "q and k must have the same B and D");
   s.require(q.dim(3) >= 1, "heads must have a size D of 1 at least");
   s.require(k.dim(2) == 0 ? q.dim(2) == 0 : q.dim(2) % k.dim(2) == 0,
-            fmt::format("{} heads of q are no multiple of {} heads of k", q.dim(2), k.dim(2)));
+            fmt::format("{} heads of q are not a multiple of {} heads of k", q.dim(2), k.dim(2)));
   return rules::like_first(s);
 }
 

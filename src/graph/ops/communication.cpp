@@ -49,7 +49,7 @@ int dimension_of(const Signature& s, std::string_view name) {
 }
 
 void require_place(const Signature& s) {
-  s.require(s.integer("ranks") >= 1, "a group has a rank at least");
+  s.require(s.integer("ranks") >= 1, "a group needs at least one rank");
   s.require(
       s.integer("index") >= 0 && s.integer("index") < s.integer("ranks"),
       fmt::format("rank {} is out of range; there are {}", s.integer("index"), s.integer("ranks")));
@@ -57,7 +57,7 @@ void require_place(const Signature& s) {
 
 void require_unit(const Signature& s, std::string_view unit, std::int64_t size) {
   s.require(s.integer(unit) >= 1 && size % s.integer(unit) == 0,
-            fmt::format("{} elements are no multiple of {} = {}", size, unit, s.integer(unit)));
+            fmt::format("{} elements are not a multiple of {} = {}", size, unit, s.integer(unit)));
 }
 
 IndexRange own_block(const Signature& s, std::int64_t size, std::string_view unit) {

@@ -31,7 +31,7 @@ EinsumLetters parse_equation(const Signature& s) {
   for (const std::string* operand : {&letters.a, &letters.b, &letters.result}) {
     const std::set<char> distinct(operand->begin(), operand->end());
     s.require(distinct.size() == operand->size(),
-              fmt::format("a letter stands twice in '{}'", *operand));
+              fmt::format("a letter occurs twice in '{}'", *operand));
     for (const char letter : *operand) {
       s.require(letter >= 'a' && letter <= 'z', fmt::format("'{}' is not a letter", letter));
     }
@@ -70,14 +70,14 @@ std::vector<TensorType> infer(const Signature& s) {
   const std::map<char, std::int64_t> sizes = sizes_of(s, letters);
   std::vector<std::int64_t> dims;
   for (const char letter : letters.result) {
-    s.require(sizes.contains(letter), fmt::format("'{}' stands in the result alone", letter));
+    s.require(sizes.contains(letter), fmt::format("'{}' occurs only in the result", letter));
     dims.push_back(sizes.at(letter));
   }
   for (const auto& [letter, size] : sizes) {
     const int places = static_cast<int>(has(letters.a, letter)) +
                        static_cast<int>(has(letters.b, letter)) +
                        static_cast<int>(has(letters.result, letter));
-    s.require(places >= 2, fmt::format("'{}' stands in one operand alone; sum it first", letter));
+    s.require(places >= 2, fmt::format("'{}' occurs in only one operand; sum it first", letter));
   }
   return {{s.inputs[0].dtype, Shape(std::move(dims))}};
 }

@@ -27,6 +27,7 @@
 
 #include "graph/ops/dense_sizes.h"
 #include "graph/ops/families.h"
+#include "graph/ternary.h"
 #include "trireme/op_rules.h"
 
 namespace trireme::ops::pack {
@@ -35,7 +36,6 @@ namespace {
 constexpr std::int64_t kBits = 8;
 constexpr std::int64_t kPairs = 4;
 constexpr double kLargestCode = 127;
-constexpr double kNearZero = 0.7;
 
 /// `share` elements per byte.
 std::int64_t bytes_for(std::int64_t elements, std::int64_t share) {
@@ -156,7 +156,7 @@ void reference_pack_ternary(const Signature& s, std::span<const Dense> in, std::
   const std::size_t bytes = row_length(out[0]);
   for (std::size_t r = 0; r < row_count(in[0]); ++r) {
     const std::span<const double> row(in[0].data.data() + r * n, n);
-    const double least = kNearZero * mean_distance(row, 0);
+    const double least = kTernaryThreshold * mean_distance(row, 0);
     for (std::size_t e = 0; e < n; ++e) {
       const unsigned code = std::abs(row[e]) < least ? 0U : row[e] < 0 ? 2U : 1U;
       out[0].data[r * bytes + e / kPairs] += code << 2 * (e % kPairs);

@@ -307,7 +307,7 @@ std::vector<TensorType> infer_concat(const Signature& s) {
               "the parts must have one element type and equally many dimensions");
     dims[axis] += part[axis];
     part[axis] = dims[axis];
-    s.require(part == dims, "the parts must be alike but for the axis");
+    s.require(part == dims, "the parts must match except along the axis");
   }
   return {{s.inputs[0].dtype, Shape(std::move(dims))}};
 }

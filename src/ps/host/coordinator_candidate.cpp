@@ -87,6 +87,10 @@ std::string CoordinatorCandidate::serve(Leadership& leadership) {
   return std::exchange(why_ended_, {});
 }
 
+std::string_view to_text(CoordinatorRole role) {
+  return role == CoordinatorRole::Active ? "coordinator" : "standby";
+}
+
 void CoordinatorCandidate::report(CoordinatorRole role, const std::string& address) const {
   if (options_.on_role) {
     options_.on_role(role, address);

@@ -106,7 +106,7 @@ std::string read_checked(const std::string& path, std::uint64_t magic) {
   std::memcpy(&header, content.data(), sizeof(header));
   content.erase(0, sizeof(header));
   if (header.magic != magic) {
-    fail_damaged(path, "it does not begin as such a file does");
+    fail_damaged(path, "it is not a snapshot file");
   }
   if (header.bytes != content.size()) {
     fail_damaged(path, fmt::format("{} bytes instead of {}", content.size(), header.bytes));

@@ -285,7 +285,7 @@ void Connection::take_hello() {
 
 void Connection::take_offer() {
   const auto offer = fields_of<SharedMemoryOffer>(fields_);
-  require_frame(options_.host != 0 && peer_ && !stream_, "an offer that was not asked for");
+  require_frame(options_.host != 0 && peer_ && !stream_, "an unsolicited offer");
   try {
     stream_ = SharedStream::open(offer, channel_.socket());
   } catch (const Error&) {

@@ -389,7 +389,7 @@ void Client::beat(Micros now, Outbox& out) {
   out.push_back({options_.id, NodeId::Coordinator, std::move(message)});
 }
 
-// A slowest clock beyond the own one means that the others went on without this worker; it continues where they are. An
+// A slowest clock beyond the own one means that the others continued without this worker; it resumes where they are. An
 // answer that leaves a table out renews no lease there: the coordinator may not count this worker, or not know all clocks.
 void Client::take(const SlowestClocks& message) {
   for (const SlowestClock& entry : message.slowest) {

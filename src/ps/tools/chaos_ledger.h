@@ -34,7 +34,7 @@ struct LifeLedger {
   SharedCount missed_writes;  ///< reads that differ from what the worker has pushed
   std::array<std::atomic<bool>, kMaxChaosLives>
       saw_stale;                     ///< by life: it read fewer of its iterations than allowed
-  std::atomic<bool> has_left_clock;  ///< was paused or killed, or others went on without it
+  std::atomic<bool> has_left_clock;  ///< was paused or killed, or others continued without it
   SharedCount join_micros;           ///< how long it took to join; 0: not yet
   std::atomic<bool> stop;            ///< set by the parent
   std::atomic<bool> is_finished;

@@ -67,7 +67,7 @@ class ChaosWorker {
     Micros begin = 0;
   };
 
-  /// A clock that jumps: the others went on without this worker.
+  /// A clock that jumps: the others continued without this worker.
   void note_clock() {
     if (const ClockCount now = client_.clock(progress_); now != clock_) {
       ledger_->has_left_clock = true;

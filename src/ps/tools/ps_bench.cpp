@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include "base/median.h"
 #include "comm/net/deadline.h"
 #include "comm/net/secret.h"
 #include "ps/tools/bench_contender.h"
@@ -22,12 +23,6 @@ using comm::Clock;
 
 constexpr std::int64_t kMaxBytes = std::int64_t{64} << 20;
 constexpr Seconds kLease{5};
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
 
 double cpu_seconds() {
   rusage usage{};

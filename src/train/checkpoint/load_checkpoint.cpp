@@ -135,7 +135,7 @@ std::optional<LoadedCheckpoint> load_latest(const std::string& folder) {
     try {
       Checkpoint checkpoint = load_checkpoint(fmt::format("{}/{}", folder, saved.name));
       if (!remarks.empty()) {
-        remarks.push_back(fmt::format("loaded {}, which is whole", checkpoint.path));
+        remarks.push_back(fmt::format("loaded {}, which is intact", checkpoint.path));
       }
       return LoadedCheckpoint{.checkpoint = std::move(checkpoint),
                               .warning = fmt::format("{}", fmt::join(remarks, "; "))};
@@ -143,7 +143,7 @@ std::optional<LoadedCheckpoint> load_latest(const std::string& folder) {
       remarks.emplace_back(error.what());
     }
   }
-  throw_input_error(folder, fmt::format("no checkpoint is whole: {}", fmt::join(remarks, "; ")));
+  throw_input_error(folder, fmt::format("no checkpoint is intact: {}", fmt::join(remarks, "; ")));
 }
 
 }  // namespace trireme::train

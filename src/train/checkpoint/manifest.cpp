@@ -55,7 +55,7 @@ void check(const CheckpointInfo& info) {
 std::uint64_t read_seed(const JsonObject& object) {
   const Json& seed = object.require("seed");
   if (!seed.is_number_unsigned()) {
-    object.fail("seed", "is not a whole number of 0 or more");
+    object.fail("seed", "is not an integer of 0 or more");
   }
   return seed.get<std::uint64_t>();
 }

@@ -19,7 +19,7 @@ namespace {
 std::int64_t whole(std::string_view what, std::string_view text) {
   const std::optional<std::int64_t> value = parse_integer(text);
   if (!value || *value < 0) {
-    refuse_experts(fmt::format("{} is {}, not a whole number of 0 or more", what, in_quotes(text)));
+    refuse_experts(fmt::format("{} is {}, not an integer of 0 or more", what, in_quotes(text)));
   }
   return *value;
 }

@@ -70,7 +70,8 @@ void Ranks::split(const Plan& plan, const SyncSpec& sync) {
     throw Error(ErrorKind::Usage, fmt::format("the mesh {} has {} devices, the world {} ranks",
                                               to_text(plan.mesh), count_, world_->size()));
   }
-  if (needs_threads(sync) && world_->reaches((rank() + 1) % count_) != "in-process") {
+  if (needs_threads(sync) &&
+      world_->reaches((rank() + 1) % count_) != to_text(TransportKind::InProcess)) {
     throw Error(ErrorKind::Usage,
                 fmt::format("--sync {} needs workers that are threads of one process; start "
                             "without a launcher",

@@ -56,12 +56,13 @@ std::vector<std::string> find_sync_problems(const RunOptions& options) {
   if (updates_elsewhere(sync) && s.dtype != "f32") {
     found.push_back(fmt::format("--sync {} exchanges f32 gradients; use --dtype f32", s.sync));
   }
-  if (const auto optimizer = name_of(parse_optimizer(s.optimizer));
-      uses_server(sync) && (optimizer == "lion" || optimizer == "muon")) {
+  const Optimizer optimizer = parse_optimizer(s.optimizer);
+  if (uses_server(sync) &&
+      (std::holds_alternative<Lion>(optimizer) || std::holds_alternative<Muon>(optimizer))) {
     found.push_back(
         fmt::format("--sync {}: parameter servers apply adamw, sgd, momentum or adagrad, not {}; "
                     "use another --optimizer, or --sync allreduce",
-                    s.sync, optimizer));
+                    s.sync, name_of(optimizer)));
   }
   if (uses_server(sync) && options.servers.address.empty()) {
     const int servers = options.servers.count > 0 ? options.servers.count : workers;

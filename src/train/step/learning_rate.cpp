@@ -65,7 +65,7 @@ LearningRate scaled(LearningRate rate, double peak) {
 std::int64_t parse_steps(std::string_view what, std::string_view text) {
   const std::optional<std::int64_t> value = parse_integer(text);
   if (!value || *value < 0) {
-    refuse_rate(fmt::format("{} is {}, not a whole number of 0 or more", what, in_quotes(text)));
+    refuse_rate(fmt::format("{} is {}, not an integer of 0 or more", what, in_quotes(text)));
   }
   return *value;
 }

@@ -6,6 +6,7 @@
 
 #include "backend/cpu/loops/elements.h"
 #include "backend/cpu/loops/families.h"
+#include "graph/ternary.h"
 
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
@@ -181,8 +182,6 @@ std::unique_ptr<PreparedKernel> pack_signs(const KernelRequest& request) {
 
 // pack_ternary: the mean magnitude, then the mean of those above the threshold, then the codes.
 
-constexpr double kNearZero = 0.7;
-
 struct Distances {
   double sum = 0;
   double count = 0;
@@ -257,7 +256,7 @@ std::unique_ptr<PreparedKernel> pack_ternary(const KernelRequest& request) {
           });
           for (std::int64_t r = 0; r < blocks.rows; ++r) {
             const double mean = mean_of(distances + r * blocks.each, blocks.each);
-            scales[r] = static_cast<W>(kNearZero * mean);
+            scales[r] = static_cast<W>(kTernaryThreshold * mean);
           }
           blocks.for_each([=](const Blocks::At& at, std::int64_t b) {
             const T* from = x + at.row * blocks.length + at.begin;

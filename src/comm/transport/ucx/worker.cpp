@@ -142,7 +142,7 @@ ucp_worker_h make_worker(ucp_context_h context) {
   const ucs_status_t status = ucp_worker_create(context, &params, &worker);
   if (status != UCS_OK) {
     ucp_cleanup(context);
-    require(status, "cannot make a worker of UCX");
+    require(status, "cannot create a UCX worker");
   }
   return worker;
 }
