@@ -189,6 +189,8 @@ struct ShardPlace {
 };
 struct ClusterStatus {
   bool is_healthy = false;  ///< every shard has all its replicas
+  /// "shard 3 has no live replica: it waits for server 1; …": what the cluster cannot recover from alone.
+  std::vector<std::string> problems{};
   /// "server 0 at 127.0.0.1:4000"; "server 0.1 at …" for reactor 1.
   std::vector<std::string> servers{};
   std::vector<std::string> tables{};
@@ -232,7 +234,8 @@ class [[nodiscard]] PendingOperation {
 /// A worker's connection to the servers.
 class ParameterClient {
  public:
-  /// Waits until the cluster is ready. Throws Error(Usage), or Error(Peer) at the deadline.
+  /// Waits until the cluster is ready. Throws Error(Usage), or Error(Peer) at the deadline, or at once if the coordinator
+  /// has another secret or encrypts differently.
   explicit ParameterClient(const ParameterClientOptions& options);
   /// Leaves the clocks that it joined.
   ~ParameterClient();
@@ -255,7 +258,7 @@ class ParameterClient {
                              std::span<float> values);
 
   /// Waits until this worker may start its next iteration, by the table's consistency model. The first call joins the
-  /// worker to the table's clocks. Throws Error(Peer) at the deadline.
+  /// worker to the table's clocks. Throws Error(Peer) at the deadline, Error(Usage) if the cluster has another lease.
   void start_iteration(TableHandle table);
   /// The same with a deadline of its own. Returns whether the worker may start.
   [[nodiscard]] bool wait_to_start(TableHandle table, Seconds patience);

@@ -22,6 +22,9 @@ Json optional_number(const std::optional<double>& number) {
 std::string ps_status_text(const ps::ClusterStatus& status) {
   std::string text = status.is_healthy ? "healthy: every shard has all its replicas\n"
                                        : "recovering: not every shard has all its replicas\n";
+  for (const std::string& problem : status.problems) {
+    text += problem + "\n";
+  }
   for (const std::string& server : status.servers) {
     text += server + "\n";
   }
@@ -39,6 +42,7 @@ std::string ps_status_text(const ps::ClusterStatus& status) {
 
 std::string ps_status_json(const ps::ClusterStatus& status) {
   Json json{{"healthy", status.is_healthy},
+            {"problems", status.problems},
             {"servers", status.servers},
             {"tables", status.tables},
             {"shards", Json::array()}};

@@ -30,7 +30,9 @@ EventLoop::EventLoop(const EventLoopOptions& options)
                       if (refused_) {
                         refused_(why);
                       }
-                    }}) {}
+                    },
+                .rejected = [this](NodeId peer,
+                                   const std::string& why) { stop_if_rejected(peer, why); }}) {}
 
 EventLoop::~EventLoop() {
   stop();
@@ -73,6 +75,7 @@ void EventLoop::run() noexcept {
 
 void EventLoop::take(NodeId from, Message& message) {
   counters_.received(message);
+  has_met_coordinator_ = has_met_coordinator_ || from == NodeId::Coordinator;
   if (std::holds_alternative<GetMetrics>(message)) {
     return report_metrics(from);
   }
@@ -80,8 +83,19 @@ void EventLoop::take(NodeId from, Message& message) {
     machine_.handle(Envelope{from, self_, std::move(message)}, micros_now(), out_);
     send(out_);
   } catch (const std::exception&) {  // not the peer's fault: the reactor must not see it
-    failure_ = std::current_exception();
-    stopping_ = true;
+    fail(std::current_exception());
+  }
+}
+
+void EventLoop::fail(std::exception_ptr failure) {
+  failure_ = std::move(failure);
+  stopping_ = true;
+}
+
+/// One that has been part of the cluster waits instead: another program may listen where the coordinator did.
+void EventLoop::stop_if_rejected(NodeId peer, const std::string& why) {
+  if (peer == NodeId::Coordinator && !has_met_coordinator_) {
+    fail(std::make_exception_ptr(Error(ErrorKind::Peer, "cannot join the cluster: " + why)));
   }
 }
 
