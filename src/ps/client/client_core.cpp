@@ -351,12 +351,11 @@ std::map<std::uint64_t, ServerTraffic> ClientCore::traffic() {
 
 void ClientCore::join() {
   std::string rejection;
-  const bool is_ready =
-      wait_until(comm::deadline_in(options_.patience), [&](const Client& client) {
-        mutex_.assume_held();
-        rejection = rejection_;
-        return client.is_ready() || !rejection.empty();
-      });
+  const bool is_ready = wait_until(comm::deadline_in(options_.patience), [&](const Client& client) {
+    mutex_.assume_held();
+    rejection = rejection_;
+    return client.is_ready() || !rejection.empty();
+  });
   if (!rejection.empty()) {
     throw Error(ErrorKind::Peer, "cannot join the parameter servers: " + rejection);
   }
@@ -369,7 +368,8 @@ std::string ClientCore::describe(const std::string& what) {
   const MutexLock lock(mutex_);
   if (!client_.is_ready() && client_.has_state()) {
     return fmt::format(
-        "{}: the coordinator at {} has not assigned the shards within {}: it waits for more servers "
+        "{}: the coordinator at {} has not assigned the shards within {}: it waits for more "
+        "servers "
         "than the {} that have joined; start them, or give it a smaller --min-servers",
         what, options_.coordinator, to_text(options_.patience), client_.addresses().size());
   }

@@ -101,12 +101,11 @@ bool ParameterClient::wait_to_start(TableHandle table, Seconds patience) {
     }
   });
   std::string refusal;
-  const bool may_start =
-      core_->wait_until(comm::deadline_in(patience), [&](const Client& client) {
-        const auto at = client.refusals().find(kLeaseSubject);
-        refusal = at == client.refusals().end() ? "" : at->second;
-        return client.may_start(id, ClientCore::micros()) || !refusal.empty();
-      });
+  const bool may_start = core_->wait_until(comm::deadline_in(patience), [&](const Client& client) {
+    const auto at = client.refusals().find(kLeaseSubject);
+    refusal = at == client.refusals().end() ? "" : at->second;
+    return client.may_start(id, ClientCore::micros()) || !refusal.empty();
+  });
   if (!refusal.empty()) {
     throw Error(ErrorKind::Usage, refusal);
   }

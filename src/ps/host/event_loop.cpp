@@ -3,7 +3,9 @@
 #include <chrono>
 #include <utility>
 
-#include "trireme/error.h"
+#include <fmt/format.h>
+
+#include "trireme/message.h"
 
 namespace trireme::ps {
 
@@ -14,6 +16,10 @@ Micros micros_now() {
 }
 
 Timing timing_for(Seconds lease) {
+  constexpr double kShortest = 0.01;
+  constexpr double kLongest = 86'400;
+  require(lease.count >= kShortest && lease.count <= kLongest,
+          fmt::format("a lease of {} is out of range: use 10 ms to 24 h", to_text(lease)));
   const auto whole = static_cast<Micros>(lease.count * 1e6);
   return {.heartbeat = whole / 5, .lease = whole, .lease_margin = whole / 10, .retry = whole / 2};
 }

@@ -39,7 +39,7 @@ class Reactor {
     std::function<void(const std::string& why)> refused{};  ///< a peer was refused; names it
     /// A node that this one called has another secret or other settings: repeating does not help.
     std::function<void(NodeId peer, const std::string& why)> rejected{};
-    Connection::Place place{};                              ///< where large vectors are wanted
+    Connection::Place place{};  ///< where large vectors are wanted
   };
   /// Is listening when it returns. Throws Error(System).
   Reactor(ReactorOptions options, Handlers handlers);

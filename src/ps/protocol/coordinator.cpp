@@ -17,9 +17,10 @@ constexpr std::uint32_t kMaxShards = 1U << 16;
 
 std::string lease_mismatch(const std::string& who, Micros own, Micros coordinators) {
   constexpr double kSecondsPerMicro = 1e-6;
-  return fmt::format("{} has a lease of {}, the coordinator of {}: use the same --lease on all nodes",
-                     who, to_text(Seconds{kSecondsPerMicro * static_cast<double>(own)}),
-                     to_text(Seconds{kSecondsPerMicro * static_cast<double>(coordinators)}));
+  return fmt::format(
+      "{} has a lease of {}, the coordinator of {}: use the same --lease on all nodes", who,
+      to_text(Seconds{kSecondsPerMicro * static_cast<double>(own)}),
+      to_text(Seconds{kSecondsPerMicro * static_cast<double>(coordinators)}));
 }
 
 }  // namespace

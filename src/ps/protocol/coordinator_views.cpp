@@ -47,8 +47,8 @@ const ShardStatus* Coordinator::status_of(const Member& member, ShardId shard) c
 
 bool Coordinator::is_healthy() const {
   const std::size_t wanted = std::min(options_.replicas, live_servers());
-  const bool is_calm =
-      std::ranges::none_of(servers_, [](const auto& entry) { return entry.second.rival.has_value(); });
+  const bool is_calm = std::ranges::none_of(
+      servers_, [](const auto& entry) { return entry.second.rival.has_value(); });
   return is_calm && std::ranges::all_of(shards_, [&](const ShardRecord& record) {
            return record.view.epoch > 0 && record.view.processes() >= wanted &&
                   record.is_tail_synced && !record.deposed && !record.view.learner &&
@@ -213,8 +213,8 @@ std::vector<StuckShard> Coordinator::stuck_shards() const {
     for (const Member& member : complete) {
       const auto at = servers_.find(member.server);
       shard.servers.push_back(member.server);
-      shard.is_lost = shard.is_lost && at != servers_.end() &&
-                      at->second.incarnation != member.incarnation;
+      shard.is_lost =
+          shard.is_lost && at != servers_.end() && at->second.incarnation != member.incarnation;
     }
     stuck.push_back(std::move(shard));
   }
