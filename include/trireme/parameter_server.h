@@ -231,6 +231,10 @@ class [[nodiscard]] PendingOperation {
   std::shared_ptr<Operation> operation_;
 };
 
+/// The user's part of an iteration on the worker, as an UpdateRule is on the servers: from the values of the keys that were
+/// pulled, the gradient to push for them. Both have width floats for each key.
+using Compute = std::function<void(std::span<const float> values, std::span<float> gradient)>;
+
 /// A worker's connection to the servers.
 class ParameterClient {
  public:
@@ -256,6 +260,10 @@ class ParameterClient {
   /// A push, then a pull of the same keys, in one message each way.
   PendingOperation push_pull(TableHandle table, const Keys& keys, std::span<const float> gradient,
                              std::span<float> values);
+
+  /// One iteration on these keys: pull, compute, push, and the servers' update. Returns when the push is acknowledged. Throws
+  /// as push() and pull(), and what `compute` throws; nothing is pushed then.
+  void iterate(TableHandle table, const Keys& keys, const Compute& compute);
 
   /// Waits until this worker may start its next iteration, by the table's consistency model. The first call joins the
   /// worker to the table's clocks. Throws Error(Peer) at the deadline, Error(Usage) if the cluster has another lease.

@@ -151,7 +151,7 @@ void chaos(ChaosArguments args, Outcome& outcome) {
     args.chaos.on_event = [](const std::string& event) { fmt::print(stderr, "{}\n", event); };
   }
   SharedNumber stop;
-  const InterruptGuard guard(stop);
+  const InterruptGuard guard(stop, "ends the processes; nothing will be checked");
   args.chaos.should_stop = [&] { return stop.get() != 0; };
   try {
     const ps::ChaosResult result = ps::run_chaos(args.chaos);

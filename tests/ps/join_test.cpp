@@ -59,7 +59,7 @@ TEST(Join, ASecondServerWithTheSameNumberIsRefused) {
   ParameterClient client(cluster.client_options());
   expect_works(client);
   const std::string why = why_it_stops({.number = 1,
-                                        .coordinator = cluster.client_options().coordinator,
+                                        .coordinator = cluster.coordinator_address(),
                                         .secret = kTestSecret,
                                         .lease = kTestLease});
   EXPECT_EQ(why, "server 1 is already running at " + cluster.server_address(1) +
@@ -74,7 +74,7 @@ TEST(Join, ASecondServerWithTheSameNumberIsRefused) {
 TEST(Join, AServerWithAnotherLeaseIsRefused) {
   TestCluster cluster({.servers = 1});
   const std::string why = why_it_stops({.number = 1,
-                                        .coordinator = cluster.client_options().coordinator,
+                                        .coordinator = cluster.coordinator_address(),
                                         .secret = kTestSecret,
                                         .lease = {0.25}});
   EXPECT_EQ(why,
@@ -106,7 +106,7 @@ TEST(Join, AnotherSecretOrEncryptionIsReportedAtOnce) {
   expect_error(ErrorKind::Peer, "use --encrypt on all nodes or on none",
                [&] { const ParameterClient client(options); });
   EXPECT_NE(why_it_stops({.number = 1,
-                          .coordinator = cluster.client_options().coordinator,
+                          .coordinator = cluster.coordinator_address(),
                           .secret = "another secret of someone",
                           .lease = kTestLease})
                 .find("has another secret than this side"),

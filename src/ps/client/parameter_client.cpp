@@ -93,6 +93,14 @@ PendingOperation ParameterClient::push_pull(TableHandle table, const Keys& keys,
   return {core_, core_->begin({table, keys, gradient, values})};
 }
 
+void ParameterClient::iterate(TableHandle table, const Keys& keys, const Compute& compute) {
+  std::vector<float> values(keys.count() * table.width);
+  pull(table, keys, values).wait();
+  std::vector<float> gradient(values.size());
+  compute(values, gradient);
+  push(table, keys, gradient).wait();
+}
+
 bool ParameterClient::wait_to_start(TableHandle table, Seconds patience) {
   const auto id = static_cast<TableId>(table.id);
   core_->with_client([&](Client& client, Micros now, Outbox& out) {

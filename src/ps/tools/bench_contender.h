@@ -91,6 +91,8 @@ class RingEcho : public Contender {
  public:
   explicit RingEcho(std::size_t floats);
   ~RingEcho() override;
+  RingEcho(const RingEcho&) = delete;
+  RingEcho& operator=(const RingEcho&) = delete;
   void step(std::size_t depth) override;
   bool drain_one() override;
 

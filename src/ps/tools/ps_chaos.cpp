@@ -529,6 +529,10 @@ std::vector<std::string> problems(const ChaosOptions& options) {
   if (options.reactors == 0) {
     found.emplace_back("0 reactors are out of range: use 1 or more");
   }
+  if (options.lease.count < 0.01) {
+    found.push_back(
+        fmt::format("a lease of {} is out of range: use 10 ms or more", to_text(options.lease)));
+  }
   if (options.kills > kMaxChaosLives) {
     found.push_back(
         fmt::format("{} kills are out of range: use 0 to {}", options.kills, kMaxChaosLives));
