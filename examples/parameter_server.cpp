@@ -9,6 +9,7 @@
 #include <numeric>
 #include <random>
 #include <set>
+#include <span>
 #include <thread>
 
 namespace ps = trireme::ps;
@@ -38,12 +39,12 @@ int main() {
       const std::vector<ps::Key> keys(features.begin(), features.end());
       const auto even = std::ranges::count_if(keys, [](ps::Key key) { return key % 2 == 0; });
       const float label = even > 4 ? 1 : 0;
-      std::vector<float> w(keys.size());
-      client.pull(weights, ps::Keys::list(keys), w).wait();
-      const float sum = std::accumulate(w.begin(), w.end(), 0.0F);
-      right[worker] += step >= 1000 && (sum > 0) == (label > 0) ? 1 : 0;
-      const float error = 1 / (1 + std::exp(-sum)) - label;
-      client.push(weights, ps::Keys::list(keys), std::vector<float>(keys.size(), error)).wait();
+      const ps::Compute compute = [&](std::span<const float> w, std::span<float> gradient) {
+        const float sum = std::accumulate(w.begin(), w.end(), 0.0F);
+        right[worker] += step >= 1000 && (sum > 0) == (label > 0) ? 1 : 0;
+        std::ranges::fill(gradient, 1 / (1 + std::exp(-sum)) - label);
+      };
+      client.iterate(weights, ps::Keys::list(keys), compute);  // pull, compute, push, update
     }
   };
   std::array<std::thread, 3> workers{std::thread(work, 0), std::thread(work, 1),

@@ -191,6 +191,8 @@ struct ShardPlace {
 };
 struct ClusterStatus {
   bool is_healthy = false;  ///< every shard has all its replicas
+  /// "shard 3 has no live replica: it waits for server 1; …": what the cluster cannot recover from alone.
+  std::vector<std::string> problems{};
   /// "server 0 at 127.0.0.1:4000"; "server 0.1 at …" for reactor 1.
   std::vector<std::string> servers{};
   std::vector<std::string> tables{};
@@ -231,10 +233,15 @@ class [[nodiscard]] PendingOperation {
   std::shared_ptr<Operation> operation_;
 };
 
+/// The user's part of an iteration on the worker, as an UpdateRule is on the servers: from the values of the keys that were
+/// pulled, the gradient to push for them. Both have width floats for each key.
+using Compute = std::function<void(std::span<const float> values, std::span<float> gradient)>;
+
 /// A worker's connection to the servers.
 class ParameterClient {
  public:
-  /// Waits until the cluster is ready. Throws Error(Usage), or Error(Peer) at the deadline.
+  /// Waits until the cluster is ready. Throws Error(Usage), or Error(Peer) at the deadline, or at once if the coordinator
+  /// has another secret or encrypts differently.
   explicit ParameterClient(const ParameterClientOptions& options);
   /// Leaves the clocks that it joined.
   ~ParameterClient();
@@ -256,8 +263,12 @@ class ParameterClient {
   PendingOperation push_pull(TableHandle table, const Keys& keys, std::span<const float> gradient,
                              std::span<float> values);
 
+  /// One iteration on these keys: pull, compute, push, and the servers' update. Returns when the push is acknowledged. Throws
+  /// as push() and pull(), and what `compute` throws; nothing is pushed then.
+  void iterate(TableHandle table, const Keys& keys, const Compute& compute);
+
   /// Waits until this worker may start its next iteration, by the table's consistency model. The first call joins the
-  /// worker to the table's clocks. Throws Error(Peer) at the deadline.
+  /// worker to the table's clocks. Throws Error(Peer) at the deadline, Error(Usage) if the cluster has another lease.
   void start_iteration(TableHandle table);
   /// The same with a deadline of its own. Returns whether the worker may start.
   [[nodiscard]] bool wait_to_start(TableHandle table, Seconds patience);

@@ -21,17 +21,34 @@ struct PsBenchOptions {
   std::string redis{};  ///< the program of the Redis server; empty: without it
 };
 
-/// `push_pull` of one vector by one worker to one server, over TCP unless it says otherwise.
+/// Of single operations, one at a time, each measured.
+struct PsBenchLatency {
+  Seconds p50{};
+  Seconds p99{};
+  Seconds echo_p50{};  ///< of a bare echo
+};
+
+/// Commands per second, of values of the same size.
+struct RedisRates {
+  double mixed = 0;  ///< SET and GET in turn
+  double set = 0;
+  double get = 0;
+};
+
+/// One worker and one server, over TCP unless it says otherwise.
 struct PsBenchRow {
   Bytes size{};
   std::size_t depth = 1;
-  double floor_per_second = 0;  ///< round trips
-  double per_second = 0;        ///< operations
-  double floor_share = 0;
-  double chain_share = 0;                    ///< with two replicas, of the rate with one
-  std::optional<double> redis_per_second{};  ///< mean of GET and SET of the same size
-  /// Vectors moved by one Redis command: a push_pull moves two, one each way, a GET or SET one.
-  std::optional<double> redis_ratio{};
+  double floor_per_second = 0;         ///< round trips of a bare loop that adds
+  double echo_per_second = 0;          ///< round trips of one that does not
+  double stream_bytes_per_second = 0;  ///< in one direction, a byte back for each vector
+  double per_second = 0;               ///< push_pull of one vector
+  double push_per_second = 0;
+  double pull_per_second = 0;
+  double floor_share = 0;                   ///< of push_pull
+  double chain_share = 0;                   ///< with two replicas, of the rate with one
+  std::optional<PsBenchLatency> latency{};  ///< of push_pull, with depth 1
+  std::optional<RedisRates> redis{};
   double shared_floor_per_second = 0;  ///< round trips through shared memory
   double shared_per_second = 0;        ///< operations through shared memory
   double shared_ratio = 0;             ///< of the operations over TCP
@@ -39,6 +56,11 @@ struct PsBenchRow {
   double cpu_seconds_per_gb = 0;  ///< of worker and server, per 10^9 bytes in both directions
   double memcpy_bytes_per_second = 0;
 };
+
+/// push_pull as the two operations that it is, of Redis commands: SET and GET in turn.
+[[nodiscard]] inline double redis_ratio(const PsBenchRow& row) {
+  return 2 * row.per_second / row.redis->mixed;
+}
 
 /// Checks the values first. Throws Error(Usage) or Error(System).
 [[nodiscard]] std::vector<PsBenchRow> run_ps_bench(const PsBenchOptions& options);

@@ -2,9 +2,12 @@
 // also while shards move and servers rejoin, and compares acknowledged with stored pushes. One run at a time.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "trireme/tls_files.h"
@@ -21,6 +24,7 @@ struct ChaosOptions {
   std::uint32_t shards = 8;
   std::size_t kills = 20;    ///< at least
   std::uint64_t pushes = 0;  ///< at least, acknowledged
+  std::uint64_t reads = 0;   ///< at least, checked
   Seconds lease{0.15};
   /// "etcd://HOST:PORT,…/NAME" or "etcd+tls://…", of which nothing is stored yet: two coordinators, elected there. Empty:
   /// one.
@@ -29,24 +33,42 @@ struct ChaosOptions {
   std::string program{};  ///< the file of the `trireme` program
   std::string folder{};   ///< an empty one
   std::function<void(const std::string&)> on_event{};
+  std::function<bool()> should_stop{};  ///< ends the run early, with an error
 };
 /// What is wrong, in words; empty if nothing.
 [[nodiscard]] std::vector<std::string> problems(const ChaosOptions& options);
 
+/// What a victim was when it was struck; a server, in the chain of the shard for which it was chosen.
+enum class ChaosRole : std::uint8_t { Head, Middle, Tail, Coordinator, Worker };
+/// "head", …
+[[nodiscard]] std::string_view to_text(ChaosRole role);
+inline constexpr std::size_t kChaosRoles = 5;
+using ChaosRoleCounts = std::array<std::size_t, kChaosRoles>;
+
 struct ChaosResult {
   std::size_t kills = 0;
   std::size_t pauses = 0;
-  std::size_t moves = 0;           ///< of shards
-  std::uint64_t acknowledged = 0;  ///< pushes
-  std::uint64_t lost = 0;          ///< acknowledged, but not there
-  std::uint64_t doubled = 0;       ///< there more often than pushed
-  std::uint64_t reads = 0;         ///< that the workers checked
+  ChaosRoleCounts kills_by_role{};
+  ChaosRoleCounts pauses_by_role{};
+  std::size_t faults_in_moves = 0;    ///< kills and pauses while a shard moved
+  std::size_t faults_in_rejoins = 0;  ///< of a server that fetched the state of its shards
+  std::size_t moves = 0;              ///< of shards
+  std::uint64_t acknowledged = 0;     ///< pushes
+  std::uint64_t lost = 0;             ///< acknowledged, but not there
+  std::uint64_t doubled = 0;          ///< there more often than pushed
+  std::uint64_t reads = 0;            ///< that the workers checked
   /// Reads that miss the worker's own pushes, or pushes of others that the staleness bound demands.
   std::uint64_t violations = 0;
-  /// The longest push or pull that the kill of a server delayed, from the call until the answer arrived; 0 if none took
-  /// 20 ms.
+  std::size_t delaying_kills =
+      0;  ///< kills of servers that delayed a push or pull by 20 ms or more
+  /// Over those: the longest push or pull that the kill delayed, from the call until the answer arrived.
   Seconds failover_p50{};
   Seconds failover_p99{};
+  /// What shards without a replica on the killed server lost of their throughput during the failover, in windows of 50 ms,
+  /// and what the others lost: medians over the kills of servers. Negative: it rose. Nothing if no kill left a shard
+  /// untouched.
+  std::optional<double> untouched_loss{};
+  std::optional<double> touched_loss{};
   /// The same while a shard moved.
   Seconds move_p99{};
   Seconds join_p99{};  ///< until a new worker may push
@@ -57,7 +79,8 @@ struct ChaosResult {
 /// The secret of the processes, in this environment variable.
 inline constexpr const char* kSecretVariable = "TRIREME_PS_SECRET";
 
-/// Throws Error(Usage), Error(System) if a process cannot be started, or Error(Peer) if the cluster does not recover.
+/// Throws Error(Usage), Error(System) if a process cannot be started, or Error(Peer) if the cluster does not recover or
+/// should_stop() holds.
 [[nodiscard]] ChaosResult run_chaos(const ChaosOptions& options);
 
 /// One life of a worker, in a process of its own.

@@ -14,11 +14,12 @@ using Key = std::uint64_t;
 /// The number of iterations that a worker has completed.
 using ClockCount = std::int64_t;
 
-/// Consistency of a table: when a worker may start its next iteration. Reads are always fresh.
+/// Consistency of a table: when a worker may start its next iteration. ParameterClient::pull() always reads from the
+/// servers; a TableCache (ps_cache.h) keeps a copy, as old as the model permits.
 enum class Consistency : std::uint8_t {
-  Bsp,   ///< bulk synchronous: after all workers have completed the last one
-  Ssp,   ///< stale synchronous: if it is at most `staleness` iterations ahead of the slowest worker
-  Essp,  ///< eager SSP: the rule of Ssp; reads, which are never cached, are as fresh as it demands
+  Bsp,  ///< bulk synchronous: after all workers have completed the last one
+  Ssp,  ///< stale synchronous: if it is at most `staleness` iterations ahead of the slowest worker
+  Essp,  ///< eager SSP: the rule of Ssp; a TableCache refreshes its copy in the background after each push
   Async,  ///< always
 };
 /// "bsp", "ssp", "essp", "async".

@@ -1,5 +1,6 @@
 // `trireme ps`: parameter servers, their status, their speed, and what they do when processes die.
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,12 +11,14 @@
 #include "cli/commands.h"
 #include "cli/etcd_options.h"
 #include "cli/ps_serve.h"
+#include "command_line/interrupt.h"
 #include "report/ps_text.h"
 #include "trireme/error.h"
 #include "trireme/message.h"
 #include "trireme/parameter_server.h"
 #include "trireme/ps_bench.h"
 #include "trireme/ps_chaos.h"
+#include "trireme/shared_number.h"
 #include "trireme/units.h"
 
 namespace trireme::cli {
@@ -59,6 +62,11 @@ void add_status(Command& ps) {
   command->callback([args] { show_status(*args); });
 }
 
+/// For options that count.
+Check count_from(std::int64_t least) {
+  return integer_in(least, std::numeric_limits<std::int64_t>::max());
+}
+
 struct PsBenchArguments {
   std::vector<std::string> sizes{"4", "4KiB", "64KiB", "1MiB", "16MiB"};
   std::size_t depth = 8;
@@ -75,6 +83,12 @@ void bench(const PsBenchArguments& args) {
   for (const std::string& size : args.sizes) {
     bench.sizes.push_back(parsed("--sizes", size, parse_bytes));
   }
+  if (bench.redis.empty()) {
+    fmt::print(stderr,
+               "trireme: {} does not exist: Redis is left out; install redis-server, or name it "
+               "with --redis\n",
+               args.redis);
+  }
   const std::vector<ps::PsBenchRow> rows = ps::run_ps_bench(bench);
   fmt::print("{}", args.json ? report::ps_bench_json(rows) : report::ps_bench_text(rows));
 }
@@ -84,7 +98,8 @@ void add_bench(Command& ps) {
   Command* command =
       ps.add_subcommand("bench", "Time push and pull against a bare TCP loop and Redis");
   command->add_option("--sizes", args->sizes, "sizes of a key's vector")->delimiter(',');
-  command->add_option("--depth", args->depth, "operations in flight, besides one at a time");
+  command->add_option("--depth", args->depth, "operations in flight, besides one at a time",
+                      count_from(1));
   command->add_option("--time", args->time, "measuring time per system, size and depth");
   command->add_option("--redis", args->redis, "the Redis server; left out if it does not exist");
   command->add_flag("--json", args->json, "print JSON");
@@ -93,6 +108,7 @@ void add_bench(Command& ps) {
 
 constexpr std::size_t kLongKills = 1000;
 constexpr std::uint64_t kLongPushes = 10'000'000;
+constexpr std::uint64_t kLongReads = 1'000'000;
 
 struct ChaosArguments {
   ps::ChaosOptions chaos;
@@ -129,28 +145,44 @@ void chaos(ChaosArguments args, Outcome& outcome) {
   if (args.is_long) {
     args.chaos.kills = kLongKills;
     args.chaos.pushes = kLongPushes;
+    args.chaos.reads = kLongReads;
   }
   if (args.verbose) {
     args.chaos.on_event = [](const std::string& event) { fmt::print(stderr, "{}\n", event); };
   }
-  const ps::ChaosResult result = ps::run_chaos(args.chaos);
-  fmt::print("{}", args.json ? report::ps_chaos_json(result) : report::ps_chaos_text(result));
-  outcome.exit_code = result.lost + result.doubled + result.violations == 0 ? 0 : 1;
+  SharedNumber stop;
+  const InterruptGuard guard(stop, "ends the processes; nothing will be checked");
+  args.chaos.should_stop = [&] { return stop.get() != 0; };
+  try {
+    const ps::ChaosResult result = ps::run_chaos(args.chaos);
+    fmt::print("{}", args.json ? report::ps_chaos_json(result) : report::ps_chaos_text(result));
+    outcome.exit_code = result.lost + result.doubled + result.violations == 0 ? 0 : 1;
+  } catch (const Error& error) {
+    if (stop.get() == 0) {
+      throw;
+    }
+    fmt::print(stderr, "trireme: {}\n", error.what());
+    outcome.exit_code = exit_code_of(stop.get());
+  }
 }
 
 void add_chaos(Command& ps, Outcome& outcome) {
   auto args = std::make_shared<ChaosArguments>();
   Command* command =
       ps.add_subcommand("chaos", "Kill and pause processes while workers push; count what is lost");
-  command->add_option("--seed", args->chaos.seed, "random seed for the faults");
-  command->add_option("--kills", args->chaos.kills, "minimum number of kills");
-  command->add_option("--pushes", args->chaos.pushes, "minimum number of acknowledged pushes");
-  command->add_flag("--long", args->is_long, "1000 kills and 10 million pushes");
-  command->add_option("--servers", args->chaos.servers, "number of server processes");
-  command->add_option("--reactors", args->chaos.reactors, "reactors of each server");
+  command->add_option("--seed", args->chaos.seed, "random seed for the faults", count_from(0));
+  command->add_option("--kills", args->chaos.kills, "minimum number of kills", count_from(0));
+  command->add_option("--pushes", args->chaos.pushes, "minimum number of acknowledged pushes",
+                      count_from(0));
+  command->add_option("--reads", args->chaos.reads, "minimum number of checked reads",
+                      count_from(0));
+  command->add_flag("--long", args->is_long, "1000 kills, 10 million pushes and a million reads");
+  command->add_option("--servers", args->chaos.servers, "number of server processes",
+                      count_from(1));
+  command->add_option("--reactors", args->chaos.reactors, "reactors of each server", count_from(1));
   command->add_option("--workers", args->chaos.workers,
-                      "number of workers, which push continuously");
-  command->add_option("--replicas", args->chaos.replicas, "copies of each shard");
+                      "number of workers, which push continuously", count_from(1));
+  command->add_option("--replicas", args->chaos.replicas, "copies of each shard", count_from(1));
   command->add_option("--lease", args->lease, "how long a node may be silent");
   command->add_option("--membership", args->chaos.membership,
                       "two coordinators, elected in this etcd://HOST:PORT,.../UNUSED-NAME");

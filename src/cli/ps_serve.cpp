@@ -2,10 +2,12 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <limits>
 #include <memory>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include "cli/etcd_options.h"
@@ -101,8 +103,27 @@ void print_addresses(std::uint64_t number, const std::vector<std::string>& addre
   std::fflush(stdout);
 }
 
+/// Names all that is missing.
+void require_server_options(const ServeArguments& args) {
+  std::vector<std::string> missing;
+  if (args.coordinator.empty()) {
+    missing.emplace_back("--coordinator HOST:PORT");
+  }
+  if (std::getenv(ps::kSecretVariable) ==
+      nullptr) {  // NOLINT(concurrency-mt-unsafe): no threads yet
+    missing.push_back(fmt::format(
+        "{} in the environment, the secret of at least 16 characters that all nodes share",
+        ps::kSecretVariable));
+  }
+  require(
+      missing.empty(),
+      fmt::format("a server needs {}; and --number N, different for each server (0 if not given); "
+                  "the coordinator is started first, with --role coordinator --listen HOST:PORT",
+                  fmt::join(missing, ", and ")));
+}
+
 void serve_server(const ServeArguments& args, Outcome& outcome) {
-  require(!args.coordinator.empty(), "--coordinator: a server needs the coordinator's address");
+  require_server_options(args);
   const ps::ParameterServer server(
       {.number = args.number,
        .reactors = parsed("--reactors", args.reactors, ps::parse_reactors),
@@ -159,16 +180,18 @@ void add_ps_serve(Command& ps, Outcome& outcome) {
                       "the next ports");
   command->add_option("--coordinator", args->coordinator,
                       "for a server: where the coordinator listens, or its --membership");
-  command->add_option("--number", args->number, "for a server: different for each one");
+  command->add_option("--number", args->number, "for a server: different for each one",
+                      integer_in(0, std::numeric_limits<std::uint32_t>::max() - 1));
   command->add_option("--reactors", args->reactors,
                       "for a server: threads, each with shards of its own; auto: one per core");
-  command->add_option(
-      "--shards", args->shards,
-      "for the coordinator: number of shards of the tables; a snapshot has its own");
+  command->add_option("--shards", args->shards,
+                      "for the coordinator: number of shards of the tables; a snapshot has its own",
+                      integer_in(1, 1 << 16));
   command->add_option("--replicas", args->replicas,
-                      "for the coordinator: servers that hold a shard");
+                      "for the coordinator: servers that hold a shard", integer_in(1, 8));
   command->add_option("--min-servers", args->min_servers,
-                      "for the coordinator: servers to wait for before shards are assigned");
+                      "for the coordinator: servers to wait for before shards are assigned",
+                      integer_in(1, std::numeric_limits<std::uint32_t>::max()));
   command->add_option("--state", args->state,
                       "for the coordinator: the file that survives a restart");
   command->add_option("--membership", args->membership,

@@ -11,14 +11,20 @@ namespace {
 
 // NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): all that a signal handler can reach
 std::atomic<SharedNumber*> stop_flag{nullptr};
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): as above
+std::atomic<const char*> stop_notice{""};
+
+void write_error(std::string_view text) {
+  (void)!write(STDERR_FILENO, text.data(), text.size());  // nothing to do if it fails
+}
 
 void on_stop(int signal) {
   SharedNumber* flag = stop_flag.load();
   if (flag != nullptr && flag->set_first(signal)) {
-    constexpr std::string_view kMessage =
-        "\ntrireme: stopping: saves a checkpoint after this step (again: stops immediately)\n";
     const int error = errno;
-    (void)!write(STDERR_FILENO, kMessage.data(), kMessage.size());  // nothing to do if it fails
+    write_error("\ntrireme: stopping: ");
+    write_error(stop_notice.load());
+    write_error(" (again: stops immediately)\n");
     errno = error;
   }
 }
@@ -29,7 +35,8 @@ bool is_ignored(const struct sigaction& action) {
 
 }  // namespace
 
-InterruptGuard::InterruptGuard(SharedNumber& flag) {
+InterruptGuard::InterruptGuard(SharedNumber& flag, const char* what_follows) {
+  stop_notice = what_follows;
   stop_flag = &flag;
   struct sigaction action {};
   action.sa_handler = on_stop;

@@ -12,12 +12,13 @@ namespace trireme::cli {
 /// The signals that ask a program to stop.
 inline constexpr std::array kStopSignals{SIGINT, SIGTERM, SIGHUP};
 
-/// While it exists, the first stop signal sets `flag` to its number and acknowledges on stderr; the next one ends the
-/// program as usual. Forked processes inherit it, so a signal to one reaches all. Signals that the caller ignores
+/// While it exists, the first stop signal sets `flag` to its number and says on stderr what follows, a literal; the next one
+/// ends the program as usual. Forked processes inherit it, so a signal to one reaches all. Signals that the caller ignores
 /// (nohup) stay ignored. Only one at a time, or nested with the same flag, which must outlive it.
 class InterruptGuard {
  public:
-  explicit InterruptGuard(SharedNumber& flag);
+  explicit InterruptGuard(SharedNumber& flag,
+                          const char* what_follows = "saves a checkpoint after this step");
   ~InterruptGuard();
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;

@@ -12,7 +12,7 @@
 namespace trireme::report {
 
 [[nodiscard]] std::string ps_status_text(const ps::ClusterStatus& status);
-/// One object: healthy, servers, tables, shards of {epoch, chain, reactors of the chain, learners}.
+/// One object: healthy, problems, servers, tables, shards of {epoch, chain, reactors of the chain, learners}.
 [[nodiscard]] std::string ps_status_json(const ps::ClusterStatus& status);
 
 /// OpenMetrics text, ready to be scraped from a file.

@@ -122,6 +122,41 @@ TEST(TableCache, ReadsAgainOnlyWhenTheModelRequiresIt) {
   EXPECT_EQ(reads(Consistency::Async, 0), 12);
 }
 
+/// Whether a read shows one key of the only shard before, and another after a push of all of them.
+bool mixes_moments(const TestCluster& cluster, Reads reads, int tries) {
+  constexpr Key kKeys = 256;
+  TableSpec spec = table_with(Consistency::Async, 0, kKeys);
+  spec.width = 64;
+  ParameterClient writer(cluster.client_options());
+  const TableHandle table = writer.create_table(spec);
+  std::atomic<bool> stopping = false;
+  std::thread writing([&] {
+    const std::vector<float> ones(kKeys * spec.width, 1.0F);
+    while (!stopping) {
+      writer.push(table, Keys::range(0, kKeys), ones).wait();
+    }
+  });
+  ParameterClient reader(cluster.client_options());
+  TableCache cache(reader, table, spec, {.reads = reads});
+  bool is_mixed = false;
+  for (int i = 0; i < tries && !is_mixed; ++i) {
+    reader.start_iteration(table);
+    cache.refresh();
+    const std::span<const float> values = cache.values();
+    is_mixed = std::ranges::any_of(values, [&](float value) { return value != values[0]; });
+    reader.complete_iteration(table);
+  }
+  stopping = true;
+  writing.join();
+  return is_mixed;
+}
+
+TEST(TableCache, OnlyInconsistentReadsMixMoments) {
+  const TestCluster cluster({.servers = 1, .shards = 1});
+  EXPECT_FALSE(mixes_moments(cluster, Reads::Snapshot, 500));
+  EXPECT_TRUE(mixes_moments(cluster, Reads::Inconsistent, 100'000));
+}
+
 TEST(TableCache, RefusesWhatItCannotCache) {
   const TestCluster cluster({.servers = 1, .shards = kShards});
   ParameterClient client(cluster.client_options());

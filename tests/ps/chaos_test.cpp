@@ -2,6 +2,7 @@
 // short ones.
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -22,10 +23,24 @@ void survive(const ChaosOptions& options) {
   EXPECT_GE(result.acknowledged, options.pushes);
   EXPECT_GT(result.pauses, 0U);
   EXPECT_GT(result.moves, 0U);
+  for (std::size_t role = 0; role < kChaosRoles; ++role) {
+    const bool exists = role != static_cast<std::size_t>(ChaosRole::Middle) || options.replicas > 2;
+    if (exists && options.kills >= 50) {
+      EXPECT_GT(result.kills_by_role.at(role), 0U) << to_text(static_cast<ChaosRole>(role));
+      EXPECT_GT(result.pauses_by_role.at(role), 0U) << to_text(static_cast<ChaosRole>(role));
+    }
+  }
+  EXPECT_EQ(std::accumulate(result.kills_by_role.begin(), result.kills_by_role.end(), 0U),
+            result.kills);
+  EXPECT_GT(result.faults_in_moves, 0U);
+  EXPECT_GT(result.faults_in_rejoins, 0U);
+  EXPECT_GT(result.delaying_kills, 0U);
+  EXPECT_GE(result.failover_p50.count, 0.02);
+  EXPECT_LE(result.failover_p50.count, result.failover_p99.count);
   EXPECT_GT(result.acknowledged, 0U);
   EXPECT_EQ(result.lost, 0U);
   EXPECT_EQ(result.doubled, 0U);
-  EXPECT_GT(result.reads, 0U);
+  EXPECT_GT(result.reads, options.reads);
   EXPECT_EQ(result.violations, 0U);
 }
 
@@ -55,6 +70,7 @@ TEST(LongChaos, LosesAndDoublesNothingInAThousandKillsAndTenMillionPushes) {
   survive({.seed = 2,
            .kills = 1000,
            .pushes = 10'000'000,
+           .reads = 1'000'000,
            .lease = {0.3},
            .program = TRIREME_PROGRAM,
            .folder = folder.path()});
@@ -120,6 +136,24 @@ TEST(ChaosTally, CountsWhatIsLostDoubledAndStale) {
   EXPECT_EQ(result.violations, 1U);
 }
 
+// Shard 0 stands still from the kill at 1 s on, for 300 ms; shard 1 does not notice it.
+TEST(ChaosTally, ComparesTheThroughputOfShardsBeforeAndAfterAKill) {
+  ShardWindows windows{.begin = 0, .counts = {{}, {}}};
+  for (std::size_t window = 0; window < 40; ++window) {
+    windows.counts[0].push_back(window >= 20 && window < 26 ? 0 : 25);
+    windows.counts[1].push_back(window == 21 ? 20 : 25);
+  }
+  EXPECT_DOUBLE_EQ(windows.per_window(0, 500'000, 1'000'000), 25);
+  EXPECT_DOUBLE_EQ(windows.per_window(1, 1'000'000, 1'100'000), 22.5);
+  const std::vector<Strike> strikes{{Strike::Kind::MoveShard, 500'000},
+                                    {Strike::Kind::KillServer, 1'000'000, {true, false}}};
+  ChaosResult result;
+  tally_throughput(windows, strikes, {0.2}, result);
+  ASSERT_TRUE(result.touched_loss && result.untouched_loss);
+  EXPECT_DOUBLE_EQ(*result.touched_loss, 1);
+  EXPECT_NEAR(*result.untouched_loss, 5.0 / 150, 1e-12);
+}
+
 TEST(ChaosTally, AttributesADelayToTheLastFaultBeforeItsEnd) {
   const TemporaryFolder folder;
   Ledgers ledgers;
@@ -129,9 +163,11 @@ TEST(ChaosTally, AttributesADelayToTheLastFaultBeforeItsEnd) {
   (*ledgers[0])->slow.at(2) = {9'000'000, 9'900'000};  // of nothing that is known
   (*ledgers[0])->slow_count = 3;
   const std::vector<Strike> strikes{{Strike::Kind::KillServer, 1'000'000},
-                                    {Strike::Kind::MoveShard, 2'000'000}};
+                                    {Strike::Kind::MoveShard, 2'000'000},
+                                    {Strike::Kind::KillServer, 5'000'000}};  // delayed nothing
   ChaosResult result;
   tally_times(ledgers, strikes, {0.1}, result);
+  EXPECT_EQ(result.delaying_kills, 1U);
   EXPECT_DOUBLE_EQ(result.failover_p50.count, 0.4);
   EXPECT_DOUBLE_EQ(result.move_p99.count, 0.15);
 }

@@ -1,8 +1,12 @@
 // A parameter server cluster inside the test process, over TCP on loopback.
 #pragma once
 
+#include <chrono>
+#include <map>
 #include <memory>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "trireme/parameter_server.h"
@@ -12,6 +16,8 @@ namespace trireme::ps {
 inline constexpr const char* kTestSecret = "a secret for the tests";
 /// Long, because test machines are loaded.
 inline constexpr Seconds kTestLease{1.0};
+/// So long that connected nodes send nothing twice.
+inline constexpr Seconds kQuietLease{5.0};
 
 class TestCluster {
  public:
@@ -22,12 +28,13 @@ class TestCluster {
     std::uint32_t shards = 4;
     Encrypt encrypt = Encrypt::No;
     std::shared_ptr<const UpdateRegistry> updates{};
+    Seconds lease = kTestLease;
   };
   explicit TestCluster(const Options& options)
       : options_(options),
         coordinator_({.secret = kTestSecret,
                       .encrypt = options.encrypt,
-                      .lease = kTestLease,
+                      .lease = options.lease,
                       .shards = options.shards,
                       .replicas = options.replicas,
                       .min_servers = options.servers,
@@ -45,7 +52,7 @@ class TestCluster {
         .coordinator = coordinator_.address(),
         .secret = kTestSecret,
         .encrypt = options_.encrypt,
-        .lease = kTestLease,
+        .lease = options_.lease,
         .updates = options_.updates,
         .on_refused = [this](const std::string& why) { refusals.push_back(why); }});
   }
@@ -55,9 +62,10 @@ class TestCluster {
     return {.coordinator = coordinator_.address(),
             .secret = kTestSecret,
             .encrypt = options_.encrypt,
-            .lease = kTestLease,
+            .lease = options_.lease,
             .patience = {60}};
   }
+  [[nodiscard]] std::string coordinator_address() const { return coordinator_.address(); }
   [[nodiscard]] std::string server_address(std::size_t i) const { return servers_[i]->address(); }
 
   std::vector<std::string> refusals;  ///< read it after the servers have stopped
@@ -67,5 +75,25 @@ class TestCluster {
   ParameterCoordinator coordinator_;
   std::vector<std::unique_ptr<ParameterServer>> servers_;
 };
+
+/// What the client has exchanged, once nothing is under way: a request that was repeated while its connection was made may
+/// be answered twice.
+inline std::map<std::uint64_t, ServerTraffic> settled_traffic(const ParameterClient& client) {
+  const auto total = [](const std::map<std::uint64_t, ServerTraffic>& traffic) {
+    std::uint64_t sum = 0;
+    for (const auto& [server, bytes] : traffic) {
+      sum += bytes.sent + bytes.received;
+    }
+    return sum;
+  };
+  for (auto before = client.traffic();;) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    auto now = client.traffic();
+    if (total(now) == total(before)) {
+      return now;
+    }
+    before = std::move(now);
+  }
+}
 
 }  // namespace trireme::ps

@@ -2,7 +2,9 @@
 // address, and nobody else notices.
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <random>
+#include <thread>
 #include <variant>
 
 #include <fcntl.h>
@@ -75,6 +77,7 @@ class HostilePeer : public testing::Test {
  protected:
   void push_once() { client_.push(table_, Keys::range(0, 1), one_).wait(); }
   [[nodiscard]] std::string address() const { return cluster_.server_address(0); }
+  [[nodiscard]] std::string coordinator() const { return cluster_.coordinator_address(); }
 
   /// Pushes once more: all are there, and the server has reported these reasons, in order, each with the peer.
   void expect_unharmed(float pushes, const std::vector<std::string>& reasons) {
@@ -143,6 +146,90 @@ TEST_F(HostilePeer, WithFieldsOfNoMessageIsRefused) {
     reasons.emplace_back("malformed message");
   }
   expect_unharmed(1, reasons);
+}
+
+TEST_F(HostilePeer, OfTheCoordinatorIsRefused) {
+  push_once();
+  std::mt19937 random(3);
+  const Bytes greeting = hello(NodeId::Coordinator);
+  for (std::size_t kind = 0; kind < std::variant_size_v<Message>; ++kind) {
+    std::string fields(5, '\0');
+    std::ranges::generate(fields, [&] { return static_cast<char>(random()); });
+    Bytes bytes = greeting;
+    const Bytes more = frame({.kind = static_cast<std::uint8_t>(kind),
+                              .field_bytes = static_cast<std::uint32_t>(fields.size()),
+                              .floats = 0,
+                              .number = 1},
+                             fields);
+    bytes.insert(bytes.end(), more.begin(), more.end());
+    expect_refused(coordinator(), bytes);
+  }
+  expect_unharmed(1, {});
+}
+
+/// A coordinator that knows the secret and sends garbage to whoever calls.
+class HostileCoordinator {
+ public:
+  HostileCoordinator() : thread_([this] { run(); }) {}
+  ~HostileCoordinator() {
+    stopping_ = true;
+    thread_.join();
+  }
+  HostileCoordinator(const HostileCoordinator&) = delete;
+  HostileCoordinator& operator=(const HostileCoordinator&) = delete;
+  [[nodiscard]] std::string address() const { return comm::to_text(listener_.address); }
+  [[nodiscard]] int answered() const { return answered_; }
+
+ private:
+  void run() {
+    std::mt19937 random(5);
+    while (!stopping_) {
+      try {
+        comm::Channel channel(comm::accept_one(listener_.socket, comm::deadline_in({0.1})),
+                              {.side = comm::Side::Server,
+                               .purpose = comm::Purpose::ParameterServer,
+                               .secret = comm::Secret::from_text(kTestSecret),
+                               .peer = {}});
+        comm::open(channel, comm::deadline_in({10}));
+        comm::send_all(channel, garbage(random), comm::deadline_in({10}));
+        ++answered_;
+      } catch (const Error&) {
+        continue;  // nobody has called
+      }
+    }
+  }
+  /// Noise, or a message with a true header and noise for fields.
+  [[nodiscard]] Bytes garbage(std::mt19937& random) const {
+    std::string noise(answered_ % 2 == 0 ? 64 : 9, '\0');
+    std::ranges::generate(noise, [&] { return static_cast<char>(random()); });
+    if (answered_ % 2 == 0) {
+      Bytes bytes;
+      append(bytes, noise);
+      return bytes;
+    }
+    const auto kinds = std::variant_size_v<Message>;
+    return frame({.kind = static_cast<std::uint8_t>(static_cast<unsigned>(answered_) / 2 % kinds),
+                  .field_bytes = static_cast<std::uint32_t>(noise.size()),
+                  .floats = 0,
+                  .number = 0},
+                 noise);
+  }
+
+  comm::Listener listener_ = comm::listen_on();
+  std::atomic<bool> stopping_ = false;
+  std::atomic<int> answered_ = 0;
+  std::thread thread_;
+};
+
+TEST(HostileCoordinator, DoesNotHarmAClient) {
+  const HostileCoordinator coordinator;
+  EXPECT_THROW(
+      {
+        const ParameterClient client(
+            {.coordinator = coordinator.address(), .secret = kTestSecret, .patience = {3}});
+      },
+      Error);
+  EXPECT_GT(coordinator.answered(), 10);
 }
 
 // A server that restarts leaves its port to others; what is meant for it must not be taken for theirs.

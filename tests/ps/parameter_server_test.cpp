@@ -304,6 +304,34 @@ TEST(ParameterServer, AppliesAnUpdateOfTheUser) {
   EXPECT_EQ(values, (std::vector<float>{1, -1}));
 }
 
+TEST(ParameterServer, OnlyTouchedKeysTravel) {
+  const TestCluster cluster({.servers = 2, .lease = kQuietLease});
+  ParameterClient client(cluster.client_options());
+  const TableHandle table = client.create_table(
+      {.name = "w", .keys = 1'000'000, .width = 4, .layout = TableLayout::Sparse});
+  const std::vector<Key> touched{3, 250'001, 999'999};
+  const std::vector<float> gradient(12, 1.0F);
+  std::vector<float> values(12);
+  client.push_pull(table, Keys::list(touched), gradient, values).wait();  // connects
+  const auto total = [&] {
+    ServerTraffic sum;
+    for (const auto& [server, traffic] : settled_traffic(client)) {
+      sum.sent += traffic.sent;
+      sum.received += traffic.received;
+    }
+    return sum;
+  };
+  const ServerTraffic before = total();
+  client.push(table, Keys::list(touched), gradient).wait();
+  const ServerTraffic pushed = total();
+  EXPECT_EQ(pushed.sent - before.sent, 12 * sizeof(float));
+  EXPECT_EQ(pushed.received, before.received);
+  client.pull(table, Keys::list(touched), values).wait();
+  EXPECT_EQ(total().sent, pushed.sent);
+  EXPECT_EQ(total().received - pushed.received, 12 * sizeof(float));
+  EXPECT_EQ(values, std::vector<float>(12, 2.0F));
+}
+
 TEST(ParameterServer, RefusesWrongRequests) {
   TestCluster cluster({.servers = 1});
   ParameterClient client(cluster.client_options());

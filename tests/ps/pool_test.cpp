@@ -1,6 +1,7 @@
 // A pool of parts on the servers: every part is used once, whoever computes it and whoever dies.
 #include <algorithm>
 #include <csignal>
+#include <functional>
 #include <map>
 #include <set>
 #include <thread>
@@ -105,8 +106,11 @@ ParameterClientOptions client_of(const LocalServers& servers) {
           .patience = {60}};
 }
 
-/// Worker 0 stops for ever after its third push, before the next take: its part is used, but the pool does not know.
-[[noreturn]] void work(const LocalServers& servers, int worker) {
+/// Called by a worker after each push, with how many it has made.
+using AfterPush = std::function<void(int done)>;
+
+/// Until the pool is empty.
+[[noreturn]] void work(const LocalServers& servers, int worker, const AfterPush& after_push) {
   ParameterClient client(client_of(servers));
   const TableHandle table = client.create_table(uses_table());
   PartPool pool(client, pool_of(worker));
@@ -116,27 +120,30 @@ ParameterClientOptions client_of(const LocalServers& servers) {
       ::_exit(0);
     }
     client.push(table, Keys::range(0, kPoolRows), use_of(*ticket)).wait();
-    if (++done == 3 && worker == 0) {
-      ::kill(::getpid(), SIGSTOP);
-    }
+    after_push(++done);
   }
 }
 
-TEST(PartPool, APartWhosePushArrivedIsNotUsedAgainWhenItsWorkerIsKilled) {
-  const LocalServers servers({.servers = 2,
-                              .replicas = 2,
-                              .lease = {2},
-                              .shards = 4,
-                              .run = LocalServersOptions::Run::Processes});
-  ASSERT_EQ(servers.processes().size(), 2U);
-  const auto start = [&](int worker) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      work(servers, worker);
-    }
-    return child;
-  };
-  const pid_t opener = ::fork();  // this process starts no threads before its last fork
+LocalServersOptions two_servers() {
+  return {.servers = 2,
+          .replicas = 2,
+          .lease = {2},
+          .shards = 4,
+          .run = LocalServersOptions::Run::Processes};
+}
+
+pid_t start_worker(
+    const LocalServers& servers, int worker, const AfterPush& after_push = [](int) {}) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    work(servers, worker, after_push);
+  }
+  return child;
+}
+
+/// In a process of its own: this one starts no threads before its last fork.
+void open_pool(const LocalServers& servers) {
+  const pid_t opener = ::fork();
   if (opener == 0) {
     ParameterClient client(client_of(servers));
     PartPool(client, pool_of(0)).open(0, kParts);
@@ -145,14 +152,57 @@ TEST(PartPool, APartWhosePushArrivedIsNotUsedAgainWhenItsWorkerIsKilled) {
   int status = 0;
   ::waitpid(opener, &status, 0);
   ASSERT_EQ(status, 0);
-  const pid_t victim = start(0);
+}
+
+void expect_used_once(ParameterClient& client) {
+  const TableHandle table = client.create_table(uses_table());
+  std::vector<float> rows(kPoolRows * kRowWidth);
+  client.pull(table, Keys::range(0, kPoolRows), rows).wait();
+  for (std::size_t row = 0; row < kPoolRows; ++row) {
+    for (std::size_t part = 0; part < kParts; ++part) {
+      EXPECT_EQ(rows[row * kRowWidth + kTrainHead + part], 1.0F) << row << " " << part;
+    }
+  }
+}
+
+TEST(PartPool, EveryPartIsUsedOnceWhenAServerIsKilled) {
+  const LocalServers servers(two_servers());
+  open_pool(servers);
+  std::vector<pid_t> workers;
+  for (int worker = 0; worker < kPoolWorkers; ++worker) {
+    workers.push_back(start_worker(servers, worker, [&](int done) {
+      if (worker == 0 && done == 3) {
+        ::kill(servers.processes().at(0), SIGKILL);
+      }
+    }));
+  }
+  for (const pid_t worker : workers) {
+    int status = 0;
+    ::waitpid(worker, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  ParameterClient client(client_of(servers));
+  expect_used_once(client);
+}
+
+TEST(PartPool, APartWhosePushArrivedIsNotUsedAgainWhenItsWorkerIsKilled) {
+  const LocalServers servers(two_servers());
+  ASSERT_EQ(servers.processes().size(), 2U);
+  open_pool(servers);
+  // Stops for ever after its third push, before the next take: its part is used, but the pool does not know.
+  const pid_t victim = start_worker(servers, 0, [](int done) {
+    if (done == 3) {
+      ::kill(::getpid(), SIGSTOP);
+    }
+  });
+  int status = 0;
   ::waitpid(victim, &status, WUNTRACED);
   ASSERT_TRUE(WIFSTOPPED(status));
   ::kill(victim, SIGKILL);
   ::waitpid(victim, &status, 0);
   std::vector<pid_t> others;
   for (int worker = 1; worker < kPoolWorkers; ++worker) {
-    others.push_back(start(worker));
+    others.push_back(start_worker(servers, worker));
   }
   ParameterClient client(client_of(servers));
   PartPool(client, pool_of(1)).abandon(0);
@@ -166,13 +216,7 @@ TEST(PartPool, APartWhosePushArrivedIsNotUsedAgainWhenItsWorkerIsKilled) {
   while (const std::optional<Ticket> ticket = pool.take()) {
     client.push(table, Keys::range(0, kPoolRows), use_of(*ticket)).wait();
   }
-  std::vector<float> rows(kPoolRows * kRowWidth);
-  client.pull(table, Keys::range(0, kPoolRows), rows).wait();
-  for (std::size_t row = 0; row < kPoolRows; ++row) {
-    for (std::size_t part = 0; part < kParts; ++part) {
-      EXPECT_EQ(rows[row * kRowWidth + kTrainHead + part], 1.0F) << row << " " << part;
-    }
-  }
+  expect_used_once(client);
 }
 
 }  // namespace

@@ -35,6 +35,14 @@ TEST_P(Simulation, LosesAndDoublesNothingUnderFaults) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, Simulation, testing::Range<std::uint64_t>(0, 8));
 
+TEST(LongSimulation, LosesAndDoublesNothingInFortyThousandRuns) {
+  constexpr std::uint64_t kRuns = 40'000;
+  for (std::uint64_t seed = 0; seed < kRuns; ++seed) {
+    ASSERT_EQ(simulate({.seed = seed}).problem, "")
+        << "replay it with: ps_simulate --seed " << seed << " --trace";
+  }
+}
+
 TEST(SimulationSeed, GivesTheSameRunAgain) {
   const SimulationResult first = simulate({.seed = 42});
   const SimulationResult second = simulate({.seed = 42});

@@ -1,6 +1,4 @@
 // `trireme ps status` beside a real cluster: people's text, JSON, and OpenMetrics that a strict parser accepts.
-#include <array>
-#include <cstdio>
 #include <map>
 #include <regex>
 #include <set>
@@ -11,23 +9,13 @@
 
 #include "base/json.h"
 #include "ps/process_cluster.h"
+#include "ps/run_program.h"
 
 namespace trireme::ps {
 namespace {
 
-/// What the program prints; it must exit with 0.
 std::string run_status(const std::string& address, const std::string& options) {
-  const std::string command =
-      fmt::format("{}='{}' '{}' ps status --coordinator {} {}", kSecretVariable, kTestSecret,
-                  TRIREME_PROGRAM, address, options);
-  FILE* const pipe = popen(command.c_str(), "r");
-  std::string text;
-  std::array<char, 4096> buffer{};
-  while (const std::size_t count = std::fread(buffer.data(), 1, buffer.size(), pipe)) {
-    text.append(buffer.data(), count);
-  }
-  EXPECT_EQ(pclose(pipe), 0) << command;
-  return text;
+  return run_program(fmt::format("ps status --coordinator {} {}", address, options));
 }
 
 /// Parses OpenMetrics text: a TYPE line opens a family, whose samples follow it directly; counters end in _total; labels

@@ -193,9 +193,11 @@ void Handshake::find_disagreement() {
   const bool encrypts = options_.encryption == Encryption::Tls;
   state_ = State::Refused;
   disagrees_ = true;
-  problem_ = fmt::format("{} {}, this side {}; set WorldOptions::encrypt alike on every rank",
-                         options_.peer, encrypts ? "does not encrypt" : "encrypts",
-                         encrypts ? "does" : "does not");
+  problem_ = fmt::format("{} {}, this side {}; {}", options_.peer,
+                         encrypts ? "does not encrypt" : "encrypts", encrypts ? "does" : "does not",
+                         options_.purpose == Purpose::ParameterServer
+                             ? "use --encrypt on all nodes or on none"
+                             : "set WorldOptions::encrypt alike on every rank");
 }
 
 void Handshake::expect(Part part, std::size_t bytes) {

@@ -40,6 +40,24 @@ KeySet to_key_set(const Keys& keys) {
 
 }  // namespace
 
+std::vector<std::string> stuck_text(const std::vector<StuckShard>& stuck) {
+  std::vector<std::string> lines;
+  for (const StuckShard& shard : stuck) {
+    std::string servers;
+    for (const NodeId server : shard.servers) {
+      servers += (servers.empty() ? "" : " or ") + to_text(server);
+    }
+    lines.push_back(fmt::format(
+        "shard {} has no live replica: {}", static_cast<std::uint32_t>(shard.shard),
+        shard.is_lost
+            ? fmt::format("{} crashed and came back without its values; restore a snapshot with "
+                          "--restore, or start a new cluster",
+                          servers)
+            : fmt::format("it waits for {}; resume it if it is paused or cut off", servers)));
+  }
+  return lines;
+}
+
 ClientCore::ClientCore(const ParameterClientOptions& options)
     : options_(options),
       self_(worker_node(random_number())),
@@ -55,6 +73,13 @@ ClientCore::ClientCore(const ParameterClientOptions& options)
                     [this](NodeId peer) {
                       mutex_.assume_held();
                       client_.reconnected(peer, micros(), out_);
+                    },
+                .rejected =
+                    [this](NodeId peer, const std::string& why) {
+                      mutex_.assume_held();
+                      if (peer == NodeId::Coordinator) {
+                        rejection_ = why;
+                      }
                     },
                 .place = [this](std::uint8_t kind, std::string_view fields,
                                 std::size_t floats) { return place(kind, fields, floats); }}) {
@@ -324,16 +349,40 @@ std::map<std::uint64_t, ServerTraffic> ClientCore::traffic() {
   return by_number;
 }
 
+void ClientCore::join() {
+  std::string rejection;
+  const bool is_ready = wait_until(comm::deadline_in(options_.patience), [&](const Client& client) {
+    mutex_.assume_held();
+    rejection = rejection_;
+    return client.is_ready() || !rejection.empty();
+  });
+  if (!rejection.empty()) {
+    throw Error(ErrorKind::Peer, "cannot join the parameter servers: " + rejection);
+  }
+  if (!is_ready) {
+    throw Error(ErrorKind::Peer, describe("cannot join the parameter servers"));
+  }
+}
+
 std::string ClientCore::describe(const std::string& what) {
   const MutexLock lock(mutex_);
+  if (!client_.is_ready() && client_.has_state()) {
+    return fmt::format(
+        "{}: the coordinator at {} has not assigned the shards within {}: it waits for more "
+        "servers "
+        "than the {} that have joined; start them, or give it a smaller --min-servers",
+        what, options_.coordinator, to_text(options_.patience), client_.addresses().size());
+  }
   if (!client_.is_ready()) {
     const std::string problem = locator_.problem();
     return fmt::format("{}: no answer from the coordinator at {} within {}: {}", what,
                        options_.coordinator, to_text(options_.patience),
                        problem.empty() ? "is it running, and with the same secret?" : problem);
   }
-  return fmt::format("{}: no answer within {}: {} operations are waiting; see trireme ps status",
-                     what, to_text(options_.patience), client_.pending());
+  const std::vector<std::string> stuck = stuck_text(client_.stuck());
+  return fmt::format("{}: no answer within {}: {} operations are waiting; {}", what,
+                     to_text(options_.patience), client_.pending(),
+                     stuck.empty() ? "see trireme ps status" : stuck.front());
 }
 
 }  // namespace trireme::ps

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/mutex.h"
 #include "ps/membership/coordinator_locator.h"
@@ -29,6 +30,9 @@ struct Operation {
   std::size_t left = 0;  ///< parts
   bool is_abandoned = false;
 };
+
+/// A line for each: whom it waits for, and what to do.
+[[nodiscard]] std::vector<std::string> stuck_text(const std::vector<StuckShard>& stuck);
 
 class ClientCore {
  public:
@@ -71,6 +75,8 @@ class ClientCore {
   [[nodiscard]] std::map<std::uint64_t, ServerTraffic> traffic();
   /// Why an operation has not finished, for a message.
   [[nodiscard]] std::string describe(const std::string& what);
+  /// Waits until the cluster is ready. Throws Error(Peer) at the deadline, or at once if the coordinator is another's.
+  void join();
 
  private:
   struct PendingPart {
@@ -104,6 +110,7 @@ class ClientCore {
   Outbox out_ TRIREME_GUARDED_BY(mutex_);
   std::map<OpId, PendingPart> parts_ TRIREME_GUARDED_BY(mutex_);
   std::map<NodeId, std::string> known_ TRIREME_GUARDED_BY(mutex_);
+  std::string rejection_ TRIREME_GUARDED_BY(mutex_);  ///< by the coordinator, in the handshake
   std::map<NodeId, ServerTraffic> traffic_ TRIREME_GUARDED_BY(mutex_);
   bool is_driven_ TRIREME_GUARDED_BY(mutex_) = false;
   int waiting_ TRIREME_GUARDED_BY(mutex_) = 0;  ///< threads that another one drives for

@@ -42,11 +42,7 @@ Seconds PendingOperation::took() const {
 
 ParameterClient::ParameterClient(const ParameterClientOptions& options)
     : core_(std::make_shared<ClientCore>(options)) {
-  const bool is_ready = core_->wait_until(comm::deadline_in(options.patience),
-                                          [](const Client& client) { return client.is_ready(); });
-  if (!is_ready) {
-    throw Error(ErrorKind::Peer, core_->describe("cannot join the parameter servers"));
-  }
+  core_->join();
 }
 
 ParameterClient::~ParameterClient() = default;
@@ -97,6 +93,14 @@ PendingOperation ParameterClient::push_pull(TableHandle table, const Keys& keys,
   return {core_, core_->begin({table, keys, gradient, values})};
 }
 
+void ParameterClient::iterate(TableHandle table, const Keys& keys, const Compute& compute) {
+  std::vector<float> values(keys.count() * table.width);
+  pull(table, keys, values).wait();
+  std::vector<float> gradient(values.size());
+  compute(values, gradient);
+  push(table, keys, gradient).wait();
+}
+
 bool ParameterClient::wait_to_start(TableHandle table, Seconds patience) {
   const auto id = static_cast<TableId>(table.id);
   core_->with_client([&](Client& client, Micros now, Outbox& out) {
@@ -104,9 +108,16 @@ bool ParameterClient::wait_to_start(TableHandle table, Seconds patience) {
       client.join_clock(id, now, out);
     }
   });
-  return core_->wait_until(comm::deadline_in(patience), [&](const Client& client) {
-    return client.may_start(id, ClientCore::micros());
+  std::string refusal;
+  const bool may_start = core_->wait_until(comm::deadline_in(patience), [&](const Client& client) {
+    const auto at = client.refusals().find(kLeaseSubject);
+    refusal = at == client.refusals().end() ? "" : at->second;
+    return client.may_start(id, ClientCore::micros()) || !refusal.empty();
   });
+  if (!refusal.empty()) {
+    throw Error(ErrorKind::Usage, refusal);
+  }
+  return may_start;
 }
 
 void ParameterClient::start_iteration(TableHandle table) {
@@ -163,7 +174,7 @@ ServerReactor reactor_of(const Member& member) {
 }
 
 ClusterStatus status_of(const Client& client) {
-  ClusterStatus status{.is_healthy = client.is_healthy()};
+  ClusterStatus status{.is_healthy = client.is_healthy(), .problems = stuck_text(client.stuck())};
   for (const auto& [node, address] : client.addresses()) {
     status.servers.push_back(fmt::format("{} at {}", to_text(node), address));
   }

@@ -3,7 +3,9 @@
 #include <chrono>
 #include <utility>
 
-#include "trireme/error.h"
+#include <fmt/format.h>
+
+#include "trireme/message.h"
 
 namespace trireme::ps {
 
@@ -14,6 +16,10 @@ Micros micros_now() {
 }
 
 Timing timing_for(Seconds lease) {
+  constexpr double kShortest = 0.01;
+  constexpr double kLongest = 86'400;
+  require(lease.count >= kShortest && lease.count <= kLongest,
+          fmt::format("a lease of {} is out of range: use 10 ms to 24 h", to_text(lease)));
   const auto whole = static_cast<Micros>(lease.count * 1e6);
   return {.heartbeat = whole / 5, .lease = whole, .lease_margin = whole / 10, .retry = whole / 2};
 }
@@ -30,7 +36,9 @@ EventLoop::EventLoop(const EventLoopOptions& options)
                       if (refused_) {
                         refused_(why);
                       }
-                    }}) {}
+                    },
+                .rejected = [this](NodeId peer,
+                                   const std::string& why) { stop_if_rejected(peer, why); }}) {}
 
 EventLoop::~EventLoop() {
   stop();
@@ -73,6 +81,7 @@ void EventLoop::run() noexcept {
 
 void EventLoop::take(NodeId from, Message& message) {
   counters_.received(message);
+  has_met_coordinator_ = has_met_coordinator_ || from == NodeId::Coordinator;
   if (std::holds_alternative<GetMetrics>(message)) {
     return report_metrics(from);
   }
@@ -80,8 +89,19 @@ void EventLoop::take(NodeId from, Message& message) {
     machine_.handle(Envelope{from, self_, std::move(message)}, micros_now(), out_);
     send(out_);
   } catch (const std::exception&) {  // not the peer's fault: the reactor must not see it
-    failure_ = std::current_exception();
-    stopping_ = true;
+    fail(std::current_exception());
+  }
+}
+
+void EventLoop::fail(std::exception_ptr failure) {
+  failure_ = std::move(failure);
+  stopping_ = true;
+}
+
+/// One that has been part of the cluster waits instead: another program may listen where the coordinator did.
+void EventLoop::stop_if_rejected(NodeId peer, const std::string& why) {
+  if (peer == NodeId::Coordinator && !has_met_coordinator_) {
+    fail(std::make_exception_ptr(Error(ErrorKind::Peer, "cannot join the cluster: " + why)));
   }
 }
 

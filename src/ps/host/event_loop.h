@@ -60,6 +60,8 @@ class EventLoop {
  private:
   void run() noexcept;
   void take(NodeId from, Message& message);
+  void stop_if_rejected(NodeId peer, const std::string& why);
+  void fail(std::exception_ptr failure);
   void send(Outbox& out);
   void learn_addresses();
   void report_metrics(NodeId to);
@@ -72,6 +74,7 @@ class EventLoop {
   Outbox out_;
   LoopCounters counters_;
   std::map<NodeId, std::string> known_;
+  bool has_met_coordinator_ = false;
   std::exception_ptr failure_;  ///< of the machine
   std::atomic<bool> stopping_ = false;
   std::thread thread_;

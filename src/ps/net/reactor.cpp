@@ -214,9 +214,19 @@ void Reactor::serve(Name name) {
       drop(name, {});
     }
   } catch (const Error& error) {
+    report_rejection(at->second, error);
     // Not reported: the protocol detects nodes that are down.
     const bool is_down = at->second.is_caller && error.kind() == ErrorKind::System;
     drop(name, is_down ? "" : error.what());
+  }
+}
+
+/// A node that closes in the handshake may be about to end or to be short of descriptors: that may pass.
+void Reactor::report_rejection(const Link& link, const Error& error) const {
+  const bool may_pass = error.kind() != ErrorKind::Peer ||
+                        dynamic_cast<const comm::ClosedInHandshake*>(&error) != nullptr;
+  if (link.is_caller && !link.connection->is_open() && !may_pass && handlers_.rejected) {
+    handlers_.rejected(*link.connection->peer(), error.what());
   }
 }
 
@@ -246,10 +256,19 @@ bool Reactor::progress(Name name, Link& link) {
   return is_open;
 }
 
-/// As soon as the peer has said who it is: a worker that only pushes sends nothing to the tails, which answer it.
+/// As soon as the peer has said who it is: a worker that only pushes sends nothing to the tails, which answer it. Two
+/// callers with one name, of which one has to be refused, get their answers where they asked.
 void Reactor::learn_route(Name name, Link& link) {
-  if (const auto& peer = link.connection->peer(); peer && !std::exchange(link.is_routed, true)) {
-    routes_[*peer] = name;
+  const auto& peer = link.connection->peer();
+  if (!peer || link.is_caller) {
+    return;
+  }
+  const bool is_new = !std::exchange(link.is_routed, true);
+  const auto [route, is_only] = routes_.try_emplace(*peer, name);
+  const auto other = links_.find(route->second);
+  const bool is_callers = other == links_.end() || !other->second.is_caller;
+  if (is_only || is_new || is_callers) {
+    route->second = name;
   }
 }
 

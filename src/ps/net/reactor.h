@@ -37,7 +37,9 @@ class Reactor {
     std::function<void(NodeId from, Message& message)> message;
     std::function<void(NodeId peer)> connected{};  ///< a connection that this node started is open
     std::function<void(const std::string& why)> refused{};  ///< a peer was refused; names it
-    Connection::Place place{};                              ///< where large vectors are wanted
+    /// A node that this one called has another secret or other settings: repeating does not help.
+    std::function<void(NodeId peer, const std::string& why)> rejected{};
+    Connection::Place place{};  ///< where large vectors are wanted
   };
   /// Is listening when it returns. Throws Error(System).
   Reactor(ReactorOptions options, Handlers handlers);
@@ -72,7 +74,7 @@ class Reactor {
     comm::Clock::time_point since;
     bool is_caller = false;
     std::uint32_t watched = 0;
-    bool is_routed = false;  ///< routes_ knows it
+    bool is_routed = false;  ///< routes_ has known it
   };
   struct Destination {
     comm::Address address;
@@ -88,6 +90,7 @@ class Reactor {
   void learn_route(Name name, Link& link);
   void watch_for_more(Name name, Link& link);
   void drop(Name name, const std::string& why);
+  void report_rejection(const Link& link, const Error& error) const;
   void drop_late();
 
   ReactorOptions options_;

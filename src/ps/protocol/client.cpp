@@ -38,8 +38,10 @@ void Client::handle(const Envelope& envelope, Micros now, Outbox& out) {
 }
 
 void Client::take(const ClusterState& state, Micros now, Outbox& out) {
+  has_state_ = true;
   if (state.views.size() == state.shard_count) {
     is_healthy_ = state.is_healthy;
+    stuck_ = state.stuck;
     ++states_received_;
   }
   for (const TableEntry& entry : state.tables) {
@@ -382,7 +384,7 @@ void Client::report_clocks(Micros now, Outbox& out) {
 
 void Client::beat(Micros now, Outbox& out) {
   beaten_ = now;
-  WorkerBeat message{.sent = now};
+  WorkerBeat message{.sent = now, .lease = options_.timing.lease};
   for (const auto& [table, clock] : clocks_) {
     message.clocks.push_back({table, clock.reported});
   }

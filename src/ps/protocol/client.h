@@ -52,6 +52,8 @@ class Client {
 
   /// Whether the servers and shards are known.
   [[nodiscard]] bool is_ready() const noexcept { return !lanes_.empty(); }
+  /// Whether the coordinator has answered, perhaps that there are no shards yet.
+  [[nodiscard]] bool has_state() const noexcept { return has_state_; }
   void create_table(const TableSpec& spec, Outbox& out);
   /// Why the coordinator refused a table, if it did.
   [[nodiscard]] const std::map<std::string, std::string>& refusals() const { return refusals_; }
@@ -60,6 +62,8 @@ class Client {
   [[nodiscard]] const std::map<NodeId, std::string>& addresses() const { return addresses_; }
   /// As of the coordinator's last message.
   [[nodiscard]] bool is_healthy() const noexcept { return is_healthy_; }
+  /// As of the last complete state.
+  [[nodiscard]] const std::vector<StuckShard>& stuck() const noexcept { return stuck_; }
   [[nodiscard]] std::uint64_t states_received() const noexcept { return states_received_; }
   [[nodiscard]] const std::vector<TableSpec>& tables() const noexcept { return tables_.items(); }
   [[nodiscard]] std::uint32_t shard_count() const {
@@ -162,6 +166,8 @@ class Client {
   OpId next_op_ = 1;
   std::size_t pending_ = 0;
   bool is_healthy_ = false;
+  bool has_state_ = false;
+  std::vector<StuckShard> stuck_;
   std::uint64_t states_received_ = 0;  ///< complete ones
   std::optional<Micros> asked_;
   std::optional<Micros> beaten_;

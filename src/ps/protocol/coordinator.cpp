@@ -15,6 +15,14 @@ namespace {
 
 constexpr std::uint32_t kMaxShards = 1U << 16;
 
+std::string lease_mismatch(const std::string& who, Micros own, Micros coordinators) {
+  constexpr double kSecondsPerMicro = 1e-6;
+  return fmt::format(
+      "{} has a lease of {}, the coordinator of {}: use the same --lease on all nodes", who,
+      to_text(Seconds{kSecondsPerMicro * static_cast<double>(own)}),
+      to_text(Seconds{kSecondsPerMicro * static_cast<double>(coordinators)}));
+}
+
 }  // namespace
 
 std::vector<std::string> problems(const CoordinatorOptions& options) {
@@ -127,15 +135,43 @@ void Coordinator::handle(const Envelope& envelope, Micros now, Outbox& out) {
   }
 }
 
+/// All nodes must agree on when a lease has ended.
+std::string Coordinator::reason_to_refuse(NodeId from, const ServerBeat& beat) const {
+  return beat.lease == options_.timing.lease
+             ? ""
+             : lease_mismatch(to_text(from), beat.lease, options_.timing.lease);
+}
+
+/// A former life that has ended is silent before a lease is over. One that is not silent after two is another process.
+void Coordinator::meet_rival(NodeId server, ServerRecord& record, Incarnation incarnation,
+                             Outbox& out) const {
+  if (!record.rival || record.rival->incarnation != incarnation) {
+    record.rival = Rival{incarnation, awake_, awake_};
+  }
+  record.rival->heard = awake_;
+  if (awake_ - record.rival->since > 2 * patience()) {
+    send(server,
+         Refusal{to_text(server),
+                 fmt::format("{} is already running at {}: give each server its own --number",
+                             to_text(server), record.address)},
+         out);
+  }
+}
+
 // A restarted server has to wait until the lease of its former life has ended: that life might only be paused.
 void Coordinator::take(NodeId from, const ServerBeat& beat, Micros now, Outbox& out) {
+  if (const std::string reason = reason_to_refuse(from, beat); !reason.empty()) {
+    return send(from, Refusal{to_text(from), reason}, out);
+  }
   const auto [at, is_new] = servers_.try_emplace(from);
   ServerRecord& record = at->second;
   const bool is_other =
       record.incarnation != beat.incarnation && !planted(Fault::IgnoreIncarnation);
-  record.has_restarted = !is_new && is_other && record.is_alive;
-  if (record.has_restarted) {
-    return;
+  if (!is_new && is_other && record.is_alive) {
+    return meet_rival(from, record, beat.incarnation, out);
+  }
+  if (record.rival && record.rival->incarnation == beat.incarnation) {
+    record.rival.reset();
   }
   if (is_new || is_other || record.address != beat.address) {
     record.incarnation = beat.incarnation;
@@ -192,7 +228,8 @@ ClusterState Coordinator::state_for(NodeId node) const {
                      .views = {},
                      .tables = table_entries(),
                      .servers = addresses(),
-                     .origin = origin_};
+                     .origin = origin_,
+                     .stuck = stuck_shards()};
   const auto server = servers_.find(node);
   for (std::size_t i = 0; i < shards_.size(); ++i) {
     const auto shard = static_cast<ShardId>(i);
@@ -259,6 +296,10 @@ void Coordinator::take(NodeId from, const MoveShard& request, Outbox& out) {
 void Coordinator::take(NodeId from, const WorkerBeat& beat, Micros now, Outbox& out) {
   if (beat.leaving) {
     return remove_worker(from, out);
+  }
+  if (!beat.clocks.empty() && beat.lease != options_.timing.lease) {
+    const std::string reason = lease_mismatch("this worker", beat.lease, options_.timing.lease);
+    return send(from, Refusal{kLeaseSubject, reason}, out);
   }
   const auto [at, is_new] = workers_.try_emplace(from);
   WorkerRecord& worker = at->second;

@@ -96,13 +96,20 @@ class Coordinator {
   [[nodiscard]] std::optional<ClockCount> joined_at(TableId table, NodeId worker) const;
 
  private:
+  /// A process that says that it is a server which is alive: its next life, which waits until the lease of the former one
+  /// has ended, or a second server with the same number.
+  struct Rival {
+    Incarnation incarnation = 0;
+    Micros since = 0;  ///< awake_time()
+    Micros heard = 0;  ///< awake_time()
+  };
   struct ServerRecord {
     Incarnation incarnation = 0;
     std::string address;
     Micros heard = 0;  ///< awake_time()
     std::uint32_t reactors = 1;
     bool is_alive = true;
-    bool has_restarted = false;  ///< and waits until the lease of its former life has ended
+    std::optional<Rival> rival{};
     std::map<ShardId, ShardStatus> statuses{};
 
     template <class Io, class Self>
@@ -133,12 +140,17 @@ class Coordinator {
 
   /// How long this process has run. Never faster than time, so leases that it measures have ended.
   [[nodiscard]] Micros awake_time(Micros now) const;
+  /// How long a node may be silent.
+  [[nodiscard]] Micros patience() const;
+  [[nodiscard]] std::string reason_to_refuse(NodeId from, const ServerBeat& beat) const;
+  void meet_rival(NodeId server, ServerRecord& record, Incarnation incarnation, Outbox& out) const;
   void expire(Outbox& out);
   void update_ring();
   [[nodiscard]] bool have_servers_joined() const;
   void assign_all(Outbox& out);
   void reconfigure(ShardId shard, Outbox& out);
   [[nodiscard]] bool drop_dead(ShardRecord& record) const;
+  [[nodiscard]] std::vector<StuckShard> stuck_shards() const;
   [[nodiscard]] bool admit_learner(ShardId shard, ShardRecord& record) const;
   void note_progress(ShardId shard, ShardRecord& record);
   [[nodiscard]] bool move_towards_target(ShardId shard, ShardRecord& record) const;

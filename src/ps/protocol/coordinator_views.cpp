@@ -1,5 +1,6 @@
 // The coordinator's decisions: which servers are alive, and who holds which shard.
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "base/indexed_vector.h"
@@ -46,8 +47,8 @@ const ShardStatus* Coordinator::status_of(const Member& member, ShardId shard) c
 
 bool Coordinator::is_healthy() const {
   const std::size_t wanted = std::min(options_.replicas, live_servers());
-  const bool is_calm =
-      std::ranges::none_of(servers_, [](const auto& entry) { return entry.second.has_restarted; });
+  const bool is_calm = std::ranges::none_of(
+      servers_, [](const auto& entry) { return entry.second.rival.has_value(); });
   return is_calm && std::ranges::all_of(shards_, [&](const ShardRecord& record) {
            return record.view.epoch > 0 && record.view.processes() >= wanted &&
                   record.is_tail_synced && !record.deposed && !record.view.learner &&
@@ -76,16 +77,21 @@ Micros Coordinator::awake_time(Micros now) const {
   return awake_ + std::min(now - last_tick_, options_.timing.lease / 4);
 }
 
+Micros Coordinator::patience() const {
+  const Timing& timing = options_.timing;
+  return (planted(Fault::ExpireEarly) ? timing.heartbeat : timing.lease) + timing.lease_margin;
+}
+
 void Coordinator::expire(Outbox& out) {
-  const Micros patience = planted(Fault::ExpireEarly)
-                              ? options_.timing.heartbeat + options_.timing.lease_margin
-                              : options_.timing.lease + options_.timing.lease_margin;
   for (auto& [id, server] : servers_) {
-    server.is_alive = server.is_alive && awake_ - server.heard < patience;
+    server.is_alive = server.is_alive && awake_ - server.heard < patience();
+    if (server.rival && awake_ - server.rival->heard >= patience()) {
+      server.rival.reset();
+    }
   }
   std::vector<NodeId> late;
   for (const auto& [id, worker] : workers_) {
-    if (awake_ - worker.heard >= patience) {
+    if (awake_ - worker.heard >= patience()) {
       late.push_back(id);
     }
   }
@@ -190,6 +196,29 @@ bool Coordinator::drop_dead(ShardRecord& record) const {
     has_changed = true;
   }
   return has_changed;
+}
+
+/// Those whose chain drop_dead() cannot shorten.
+std::vector<StuckShard> Coordinator::stuck_shards() const {
+  std::vector<StuckShard> stuck;
+  for (std::size_t i = 0; i < shards_.size(); ++i) {
+    const std::vector<Member>& chain = shards_[i].view.chain;
+    const std::size_t synced = chain.size() - (shards_[i].is_tail_synced || chain.empty() ? 0 : 1);
+    const std::span<const Member> complete = std::span(chain).first(synced);
+    const auto is_live = [&](const Member& member) { return is_alive(member); };
+    if (complete.empty() || std::ranges::any_of(complete, is_live)) {
+      continue;
+    }
+    StuckShard shard{.shard = static_cast<ShardId>(i), .servers = {}, .is_lost = true};
+    for (const Member& member : complete) {
+      const auto at = servers_.find(member.server);
+      shard.servers.push_back(member.server);
+      shard.is_lost =
+          shard.is_lost && at != servers_.end() && at->second.incarnation != member.incarnation;
+    }
+    stuck.push_back(std::move(shard));
+  }
+  return stuck;
 }
 
 bool Coordinator::admit_learner(ShardId shard, ShardRecord& record) const {

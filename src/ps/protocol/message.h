@@ -33,6 +33,9 @@ struct KeySet {
 /// Whether an acknowledgement also returns the values of the pushed keys.
 enum class Reply : std::uint8_t { Acknowledge, Values };
 
+/// Subject of a Refusal of a worker's clocks.
+inline constexpr const char* kLeaseSubject = "--lease";
+
 // Between workers and servers.
 
 /// Worker to head: apply this once.
@@ -219,13 +222,15 @@ struct ServerBeat {
   Incarnation incarnation = 0;
   Micros sent = 0;  ///< on the server's clock
   std::string address;
+  Micros lease = Timing{}.lease;
   std::uint32_t reactors = 1;  ///< nodes of its process
   std::uint32_t tables = 0;    ///< how many it knows
   std::vector<ShardStatus> shards;
 
   template <class Io, class Self>
   static void fields(Io& io, Self& self) {
-    io(self.incarnation, self.sent, self.address, self.reactors, self.tables, self.shards);
+    io(self.incarnation, self.sent, self.address, self.lease, self.reactors, self.tables,
+       self.shards);
   }
 };
 
@@ -273,6 +278,18 @@ struct ServerAddress {
   }
 };
 
+/// A shard that nobody can serve: it waits for one of these servers, which have all that was acknowledged.
+struct StuckShard {
+  ShardId shard{};
+  std::vector<NodeId> servers;
+  bool is_lost = false;  ///< all of them have restarted, without their values
+
+  template <class Io, class Self>
+  static void fields(Io& io, Self& self) {
+    io(self.shard, self.servers, self.is_lost);
+  }
+};
+
 /// Coordinator to servers and workers: what has changed, or everything.
 struct ClusterState {
   std::uint32_t shard_count = 0;
@@ -282,10 +299,12 @@ struct ClusterState {
   std::vector<ServerAddress> servers;
   /// Identifies the snapshot with whose state shards start; 0: they start empty.
   std::uint64_t origin = 0;
+  std::vector<StuckShard> stuck{};
 
   template <class Io, class Self>
   static void fields(Io& io, Self& self) {
-    io(self.shard_count, self.is_healthy, self.views, self.tables, self.servers, self.origin);
+    io(self.shard_count, self.is_healthy, self.views, self.tables, self.servers, self.origin,
+       self.stuck);
   }
 };
 
@@ -306,8 +325,9 @@ struct CreateTable {
   }
 };
 
+/// To a worker: its request failed. To a server: the cluster does not take it, so it must stop.
 struct Refusal {
-  std::string subject;  ///< the table's name
+  std::string subject;  ///< the table's name; kLeaseSubject
   std::string reason;
 
   template <class Io, class Self>
@@ -332,11 +352,12 @@ struct TableClock {
 struct WorkerBeat {
   Micros sent = 0;  ///< on the worker's clock
   std::vector<TableClock> clocks{};
+  Micros lease = Timing{}.lease;
   bool leaving = false;
 
   template <class Io, class Self>
   static void fields(Io& io, Self& self) {
-    io(self.sent, self.clocks, self.leaving);
+    io(self.sent, self.clocks, self.lease, self.leaving);
   }
 };
 

@@ -104,6 +104,10 @@ void Server::dispatch(const Envelope& envelope, Micros now, Outbox& out) {
           if (is_coordinator) {
             take(message, now, out);
           }
+        } else if constexpr (std::is_same_v<M, Refusal>) {
+          if (is_coordinator) {
+            throw Error(ErrorKind::Usage, message.reason);
+          }
         } else if constexpr (std::is_same_v<M, TakeSnapshot>) {
           if (is_coordinator) {
             take(message, out);
@@ -224,6 +228,7 @@ void Server::beat(Micros now, Outbox& out) {
   ServerBeat message{.incarnation = options_.incarnation,
                      .sent = now,
                      .address = options_.address,
+                     .lease = options_.timing.lease,
                      .reactors = options_.reactors,
                      .tables = static_cast<std::uint32_t>(tables_.size()),
                      .shards = {}};

@@ -71,28 +71,34 @@ void StreamContender::step(std::size_t depth) {
   (void)drain_one();
 }
 
-EchoServer::EchoServer(std::size_t floats)
-    : listener_(comm::listen_on()), floats_(floats), thread_([this] { run(); }) {}
+EchoServer::EchoServer(std::size_t floats, Answer answer)
+    : listener_(comm::listen_on()), floats_(floats), answer_(answer), thread_([this] { run(); }) {}
 
 EchoServer::~EchoServer() {
   thread_.join();
 }
 
 void EchoServer::run() const {
+  try {
+    answer_all(comm::accept_one(listener_.socket, comm::deadline_in(kBenchPatience)));
+  } catch (const Error&) {
+    // the client has closed
+  }
+}
+
+void EchoServer::answer_all(const comm::Fd& socket) const {
   FloatBuffer received(floats_);
   FloatBuffer sum(floats_);
   std::ranges::fill(sum.view(), 0.0F);
-  try {
-    const comm::Fd socket = comm::accept_one(listener_.socket, comm::deadline_in(kBenchPatience));
-    for (;;) {
-      comm::receive_all(socket, std::as_writable_bytes(received.view()), comm::deadline_in({3600}));
-      for (std::size_t i = 0; i < floats_; ++i) {
-        sum.view()[i] += received.view()[i];
-      }
-      comm::send_all(socket, std::as_bytes(sum.view()), comm::deadline_in(kBenchPatience));
+  const std::span<const std::byte> answer =
+      std::as_bytes(answer_ == Answer::Sum ? sum.view() : received.view());
+  for (;;) {
+    comm::receive_all(socket, std::as_writable_bytes(received.view()), comm::deadline_in({3600}));
+    for (std::size_t i = 0; answer_ == Answer::Sum && i < floats_; ++i) {
+      sum.view()[i] += received.view()[i];
     }
-  } catch (const Error&) {
-    // the client has closed
+    comm::send_all(socket, answer_ == Answer::Byte ? answer.first(1) : answer,
+                   comm::deadline_in(kBenchPatience));
   }
 }
 
@@ -102,7 +108,8 @@ std::unique_ptr<StreamContender> EchoServer::connect() const {
   std::string request(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   return std::make_unique<StreamContender>(
       comm::connect_to(listener_.address, comm::deadline_in(kBenchPatience)),
-      std::vector<StreamContender::Exchange>{{std::move(request), bytes.size()}});
+      std::vector<StreamContender::Exchange>{
+          {std::move(request), answer_ == Answer::Byte ? 1 : bytes.size()}});
 }
 
 RedisServer::RedisServer(const std::string& program)
@@ -112,33 +119,41 @@ RedisServer::RedisServer(const std::string& program)
                                    "127.0.0.1", "--save", "", "--appendonly", "no"},
           "LC_ALL=C")) {}
 
-std::unique_ptr<StreamContender> RedisServer::connect(std::size_t bytes) const {
-  const std::string size = fmt::format("${}\r\n", bytes);
-  const std::string value(bytes, '\1');
-  auto contender = std::make_unique<StreamContender>(
-      comm::connect_to(address_, comm::deadline_in(kBenchPatience)),
-      std::vector<StreamContender::Exchange>{
-          {"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n" + size + value + "\r\n", 5},  // +OK
-          {"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", size.size() + bytes + 2}});
-  contender->step(1);
-  contender->step(1);
-  const std::string expected = size + value + "\r\n";
-  if (!std::ranges::equal(contender->last_answer(), std::as_bytes(std::span(expected)))) {
+std::unique_ptr<StreamContender> RedisServer::connect(std::size_t bytes,
+                                                      const std::vector<Command>& commands) const {
+  const std::string expected = fmt::format("${}\r\n{}\r\n", bytes, std::string(bytes, '\1'));
+  const StreamContender::Exchange set{"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n" + expected, 5};  // +OK
+  const StreamContender::Exchange get{"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", expected.size()};
+  const auto connected = [&](std::vector<StreamContender::Exchange> exchanges) {
+    return std::make_unique<StreamContender>(
+        comm::connect_to(address_, comm::deadline_in(kBenchPatience)), std::move(exchanges));
+  };
+  const auto check = connected({set, get});
+  check->step(1);
+  check->step(1);
+  if (!std::ranges::equal(check->last_answer(), std::as_bytes(std::span(expected)))) {
     throw Error(ErrorKind::Peer, "Redis does not return what was set");
   }
-  return contender;
+  std::vector<StreamContender::Exchange> exchanges;
+  for (const Command command : commands) {
+    exchanges.push_back(command == Command::Set ? set : get);
+  }
+  return connected(std::move(exchanges));
 }
 
-PushPullContender::PushPullContender(ParameterClient& client, std::size_t floats)
+ParameterContender::ParameterContender(ParameterClient& client, std::size_t floats,
+                                       Operation operation)
     : client_(client),
-      table_(client.create_table({.name = fmt::format("vectors of {} floats", floats),
+      operation_(operation),
+      table_(client.create_table({.name = fmt::format("vectors of {} floats for operation {}",
+                                                      floats, static_cast<int>(operation)),
                                   .keys = 1,
                                   .width = static_cast<std::uint32_t>(floats)})),
       gradient_(floats, 1.0F) {
   check();
 }
 
-void PushPullContender::check() {
+void ParameterContender::check() {
   std::vector<float> values(gradient_.size());
   client_.push_pull(table_, Keys::range(0, 1), gradient_, values).wait();
   client_.push_pull(table_, Keys::range(0, 1), gradient_, values).wait();
@@ -147,18 +162,29 @@ void PushPullContender::check() {
   }
 }
 
-void PushPullContender::step(std::size_t depth) {
+PendingOperation ParameterContender::begin() {
+  std::vector<float>& values = values_[next_++ % values_.size()];
+  switch (operation_) {
+    case Operation::Push:
+      return client_.push(table_, Keys::range(0, 1), gradient_);
+    case Operation::Pull:
+      return client_.pull(table_, Keys::range(0, 1), values);
+    default:
+      return client_.push_pull(table_, Keys::range(0, 1), gradient_, values);
+  }
+}
+
+void ParameterContender::step(std::size_t depth) {
   while (values_.size() < depth) {
     values_.emplace_back(gradient_.size());
   }
   while (pending_.size() < depth) {
-    pending_.push_back(
-        client_.push_pull(table_, Keys::range(0, 1), gradient_, values_[next_++ % values_.size()]));
+    pending_.push_back(begin());
   }
   (void)drain_one();
 }
 
-bool PushPullContender::drain_one() {
+bool ParameterContender::drain_one() {
   if (pending_.empty()) {
     return false;
   }

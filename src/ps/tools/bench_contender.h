@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <span>
@@ -61,10 +62,15 @@ class StreamContender : public Contender {
   std::size_t received_bytes_ = 0;
 };
 
-/// The floor: a thread receives vectors, adds each to an array, and sends the sum back.
+/// A bare loop over TCP: a thread receives vectors and answers each.
 class EchoServer {
  public:
-  explicit EchoServer(std::size_t floats);
+  enum class Answer : std::uint8_t {
+    Sum,   ///< it adds the vector to an array and returns that: the floor of push_pull
+    Same,  ///< it returns the vector
+    Byte,  ///< one byte: what a stream in one direction carries
+  };
+  EchoServer(std::size_t floats, Answer answer);
   ~EchoServer();
   EchoServer(const EchoServer&) = delete;
   EchoServer& operator=(const EchoServer&) = delete;
@@ -72,9 +78,11 @@ class EchoServer {
 
  private:
   void run() const;
+  void answer_all(const comm::Fd& socket) const;
 
   comm::Listener listener_;
   std::size_t floats_;
+  Answer answer_;
   std::thread thread_;
 };
 
@@ -83,6 +91,8 @@ class RingEcho : public Contender {
  public:
   explicit RingEcho(std::size_t floats);
   ~RingEcho() override;
+  RingEcho(const RingEcho&) = delete;
+  RingEcho& operator=(const RingEcho&) = delete;
   void step(std::size_t depth) override;
   bool drain_one() override;
 
@@ -108,27 +118,32 @@ class RingEcho : public Contender {
 /// A Redis server of this benchmark's own.
 class RedisServer {
  public:
+  enum class Command : std::uint8_t { Set, Get };
   explicit RedisServer(const std::string& program);
-  /// SET and GET of a value of this size, in turn.
-  [[nodiscard]] std::unique_ptr<StreamContender> connect(std::size_t bytes) const;
+  /// The commands in turn, of a value of this size, which has been set.
+  [[nodiscard]] std::unique_ptr<StreamContender> connect(
+      std::size_t bytes, const std::vector<Command>& commands) const;
 
  private:
   comm::Address address_;
   std::unique_ptr<ChildProcess> process_;
 };
 
-/// push_pull of one vector.
-class PushPullContender : public Contender {
+/// Operations on one vector of the parameter server.
+class ParameterContender : public Contender {
  public:
+  enum class Operation : std::uint8_t { PushPull, Push, Pull };
   /// `client` must outlive it. Checks that values add up.
-  PushPullContender(ParameterClient& client, std::size_t floats);
+  ParameterContender(ParameterClient& client, std::size_t floats, Operation operation);
   void step(std::size_t depth) override;
   bool drain_one() override;
 
  private:
   void check();
+  [[nodiscard]] PendingOperation begin();
 
   ParameterClient& client_;
+  Operation operation_;
   TableHandle table_;
   std::vector<float> gradient_;
   std::vector<std::vector<float>> values_;

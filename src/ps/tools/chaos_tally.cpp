@@ -5,19 +5,12 @@
 
 #include "base/indexed_vector.h"
 #include "ps/tools/chaos_tables.h"
+#include "ps/tools/quantile.h"
 
 namespace trireme::ps {
 namespace {
 
 constexpr double kMicro = 1e-6;
-
-Seconds quantile(std::vector<double> values, double q) {
-  if (values.empty()) {
-    return {0};
-  }
-  std::ranges::sort(values);
-  return {values[position_of(std::lround(q * static_cast<double>(values.size() - 1)))]};
-}
 
 /// The longest operation that each strike delayed, in seconds: a push counts for the last strike before it ended.
 std::vector<double> delays(const Ledgers& ledgers, std::span<const Strike> strikes, Micros lease) {
@@ -77,6 +70,45 @@ void tally_staleness(const Ledgers& ledgers, ChaosResult& result) {
   }
 }
 
+namespace {
+
+/// Of the shards that are, or are not, touched: the share of their throughput before the strike that is missing while the
+/// cluster replaces the server.
+std::optional<double> loss_of(const ShardWindows& windows, const Strike& strike, Micros lease,
+                              bool is_touched) {
+  constexpr Micros kBefore = 10 * ShardWindows::kWidth;
+  double before = 0;
+  double during = 0;
+  for (std::size_t shard = 0; shard < strike.touched.size(); ++shard) {
+    if (strike.touched[shard] == is_touched) {
+      before += windows.per_window(shard, strike.time - kBefore, strike.time);
+      during +=
+          windows.per_window(shard, strike.time, strike.time + lease + 2 * ShardWindows::kWidth);
+    }
+  }
+  return before > 0 ? std::optional(1 - during / before) : std::nullopt;
+}
+
+}  // namespace
+
+void tally_throughput(const ShardWindows& windows, std::span<const Strike> strikes, Seconds lease,
+                      ChaosResult& result) {
+  const auto lease_micros = static_cast<Micros>(lease.count / kMicro);
+  for (const bool is_touched : {false, true}) {
+    std::vector<double> losses;
+    for (const Strike& strike : strikes) {
+      const bool is_kill = strike.kind == Strike::Kind::KillServer;
+      if (const auto loss =
+              is_kill ? loss_of(windows, strike, lease_micros, is_touched) : std::nullopt) {
+        losses.push_back(*loss);
+      }
+    }
+    if (!losses.empty()) {
+      (is_touched ? result.touched_loss : result.untouched_loss) = quantile(losses, 0.5);
+    }
+  }
+}
+
 void tally_times(const Ledgers& ledgers, std::span<const Strike> strikes, Seconds lease,
                  ChaosResult& result) {
   const auto lease_micros = static_cast<Micros>(lease.count / kMicro);
@@ -84,7 +116,7 @@ void tally_times(const Ledgers& ledgers, std::span<const Strike> strikes, Second
   std::vector<double> failovers;
   std::vector<double> moves;
   for (std::size_t i = 0; i < strikes.size(); ++i) {
-    if (strikes[i].kind == Strike::Kind::KillServer) {
+    if (strikes[i].kind == Strike::Kind::KillServer && longest[i] > 0) {
       failovers.push_back(longest[i]);
     } else if (strikes[i].kind == Strike::Kind::MoveShard) {
       moves.push_back(longest[i]);
@@ -96,10 +128,11 @@ void tally_times(const Ledgers& ledgers, std::span<const Strike> strikes, Second
       joins.push_back(static_cast<double>(micros) * kMicro);
     }
   }
-  result.failover_p50 = quantile(failovers, 0.5);
-  result.failover_p99 = quantile(failovers, 0.99);
-  result.move_p99 = quantile(moves, 0.99);
-  result.join_p99 = quantile(joins, 0.99);
+  result.delaying_kills = failovers.size();
+  result.failover_p50 = {quantile(failovers, 0.5)};
+  result.failover_p99 = {quantile(failovers, 0.99)};
+  result.move_p99 = {quantile(moves, 0.99)};
+  result.join_p99 = {quantile(joins, 0.99)};
   result.push_p50 = {median_latency(ledgers)};
 }
 

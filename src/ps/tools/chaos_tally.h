@@ -7,6 +7,7 @@
 
 #include "ps/protocol/ids.h"
 #include "ps/tools/chaos_ledger.h"
+#include "ps/tools/shard_probe.h"
 #include "trireme/ps_chaos.h"
 
 namespace trireme::ps {
@@ -16,6 +17,7 @@ struct Strike {
   enum class Kind : std::uint8_t { KillServer, MoveShard, Other };
   Kind kind{};
   Micros time = 0;
+  std::vector<bool> touched{};  ///< KillServer: by shard, whether the server had a replica
 };
 
 using Ledgers = std::vector<std::unique_ptr<SharedRecord<LifeLedger>>>;
@@ -25,6 +27,9 @@ void tally_counts(const SharedRecord<LifeLedger>& ledger, std::size_t life,
                   std::span<const float> counts, ChaosResult& result);
 /// Reads that were staler than allowed. Of a life that the others may have gone on without, nothing is demanded.
 void tally_staleness(const Ledgers& ledgers, ChaosResult& result);
+/// What the kills of servers did to the throughput of shards.
+void tally_throughput(const ShardWindows& windows, std::span<const Strike> strikes, Seconds lease,
+                      ChaosResult& result);
 void tally_times(const Ledgers& ledgers, std::span<const Strike> strikes, Seconds lease,
                  ChaosResult& result);
 

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -13,6 +15,7 @@
 #include "comm/net/deadline.h"
 #include "comm/net/secret.h"
 #include "ps/tools/bench_contender.h"
+#include "ps/tools/quantile.h"
 #include "trireme/error.h"
 #include "trireme/message.h"
 
@@ -39,8 +42,10 @@ struct Record {
   std::uint64_t operations = 0;
   double cpu = 0;  ///< of this process
 
-  [[nodiscard]] double p50() const { return median(seconds); }
-  [[nodiscard]] double rate() const { return 1 / p50(); }
+  [[nodiscard]] double rate() const { return 1 / median(seconds); }
+  /// With one operation in flight, a batch is one operation, so these are its latencies.
+  [[nodiscard]] Seconds p50() const { return {median(seconds)}; }
+  [[nodiscard]] Seconds p99() const { return {quantile(seconds, 0.99)}; }
 };
 
 /// Ends with nothing in flight, so that the next one is undisturbed.
@@ -147,51 +152,116 @@ class Bench {
   }
 
   void run_size(Bytes size, std::vector<PsBenchRow>& rows) {
-    const auto bytes = static_cast<std::size_t>(size.count);
-    const std::size_t floats = bytes / sizeof(float);
-    const EchoServer echo(floats);
-    const std::unique_ptr<StreamContender> floor = echo.connect();
-    PushPullContender one(one_.client(), floats);
-    PushPullContender chain(chain_.client(), floats);
-    const std::unique_ptr<StreamContender> redis = redis_ ? redis_->connect(bytes) : nullptr;
-    RingEcho shared_floor(floats);
-    PushPullContender shared(shared_.client(), floats);
-    std::vector<Contender*> contenders{floor.get(), &one, &chain, &shared_floor, &shared};
-    if (redis) {
-      contenders.push_back(redis.get());
+    const Lineup lineup = contenders(size);
+    std::vector<Contender*> order;
+    for (const auto& [system, contender] : lineup) {
+      order.push_back(contender.get());
     }
     for (const std::size_t depth : {std::size_t{1}, options_.depth}) {
-      PsBenchRow row = row_of(compete(contenders, depth, options_), size);
-      row.depth = depth;
-      row.memcpy_bytes_per_second = memcpy_rate(bytes);
+      const std::vector<Record> all = compete(order, depth, options_);
+      Records records;
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        records.emplace(lineup[i].first, all[i]);
+      }
+      PsBenchRow row = row_of(records, size, depth);
+      row.memcpy_bytes_per_second = memcpy_rate(static_cast<std::size_t>(size.count));
       rows.push_back(row);
     }
   }
 
  private:
+  enum class System : std::uint8_t {
+    Floor,
+    Echo,
+    Stream,
+    PushPull,
+    Push,
+    Pull,
+    Chain,
+    SharedFloor,
+    Shared,
+    Redis,
+    RedisSet,
+    RedisGet,
+  };
+  using Lineup = std::vector<std::pair<System, std::unique_ptr<Contender>>>;
+  using Records = std::map<System, Record>;
+
+  [[nodiscard]] Lineup contenders(Bytes size) {
+    using Operation = ParameterContender::Operation;
+    const auto bytes = static_cast<std::size_t>(size.count);
+    const std::size_t floats = bytes / sizeof(float);
+    Lineup all;
+    const auto add_parameters = [&](System system, BenchCluster& cluster, Operation operation) {
+      all.emplace_back(system,
+                       std::make_unique<ParameterContender>(cluster.client(), floats, operation));
+    };
+    all.emplace_back(System::Floor, bare_loop(floats, EchoServer::Answer::Sum));
+    all.emplace_back(System::Echo, bare_loop(floats, EchoServer::Answer::Same));
+    all.emplace_back(System::Stream, bare_loop(floats, EchoServer::Answer::Byte));
+    add_parameters(System::PushPull, one_, Operation::PushPull);
+    add_parameters(System::Push, one_, Operation::Push);
+    add_parameters(System::Pull, one_, Operation::Pull);
+    add_parameters(System::Chain, chain_, Operation::PushPull);
+    all.emplace_back(System::SharedFloor, std::make_unique<RingEcho>(floats));
+    add_parameters(System::Shared, shared_, Operation::PushPull);
+    if (redis_) {
+      using enum RedisServer::Command;
+      all.emplace_back(System::Redis, redis_->connect(bytes, {Set, Get}));
+      all.emplace_back(System::RedisSet, redis_->connect(bytes, {Set}));
+      all.emplace_back(System::RedisGet, redis_->connect(bytes, {Get}));
+    }
+    return all;
+  }
+
+  /// With its server, which ends when the connection is closed.
+  class BareLoop : public Contender {
+   public:
+    BareLoop(std::size_t floats, EchoServer::Answer answer)
+        : server_(floats, answer), client_(server_.connect()) {}
+    void step(std::size_t depth) override { client_->step(depth); }
+    bool drain_one() override { return client_->drain_one(); }
+
+   private:
+    EchoServer server_;
+    std::unique_ptr<StreamContender> client_;
+  };
+
+  [[nodiscard]] static std::unique_ptr<Contender> bare_loop(std::size_t floats,
+                                                            EchoServer::Answer answer) {
+    return std::make_unique<BareLoop>(floats, answer);
+  }
+
   [[nodiscard]] static double cpu_per_gb(const Record& record, Bytes size) {
     constexpr double kGiga = 1e9;
     return record.cpu /
            (2 * static_cast<double>(size.count) * static_cast<double>(record.operations) / kGiga);
   }
 
-  [[nodiscard]] static PsBenchRow row_of(const std::vector<Record>& records, Bytes size) {
-    const Record& floor = records[0];
-    const Record& one = records[1];
-    const Record& shared = records[4];
-    PsBenchRow row{.size = size,
-                   .floor_per_second = floor.rate(),
-                   .per_second = one.rate(),
-                   .floor_share = one.rate() / floor.rate(),
-                   .chain_share = records[2].rate() / one.rate(),
-                   .shared_floor_per_second = records[3].rate(),
-                   .shared_per_second = shared.rate(),
-                   .shared_ratio = shared.rate() / one.rate(),
-                   .shared_cpu_seconds_per_gb = cpu_per_gb(shared, size),
-                   .cpu_seconds_per_gb = cpu_per_gb(one, size)};
-    if (records.size() > 5) {
-      row.redis_per_second = records[5].rate();
-      row.redis_ratio = 2 * one.rate() / records[5].rate();
+  [[nodiscard]] static PsBenchRow row_of(const Records& records, Bytes size, std::size_t depth) {
+    const auto rate = [&](System system) { return records.at(system).rate(); };
+    const Record& one = records.at(System::PushPull);
+    PsBenchRow row{
+        .size = size,
+        .depth = depth,
+        .floor_per_second = rate(System::Floor),
+        .echo_per_second = rate(System::Echo),
+        .stream_bytes_per_second = static_cast<double>(size.count) * rate(System::Stream),
+        .per_second = one.rate(),
+        .push_per_second = rate(System::Push),
+        .pull_per_second = rate(System::Pull),
+        .floor_share = one.rate() / rate(System::Floor),
+        .chain_share = rate(System::Chain) / one.rate(),
+        .shared_floor_per_second = rate(System::SharedFloor),
+        .shared_per_second = rate(System::Shared),
+        .shared_ratio = rate(System::Shared) / one.rate(),
+        .shared_cpu_seconds_per_gb = cpu_per_gb(records.at(System::Shared), size),
+        .cpu_seconds_per_gb = cpu_per_gb(one, size)};
+    if (depth == 1) {
+      row.latency = PsBenchLatency{one.p50(), one.p99(), records.at(System::Echo).p50()};
+    }
+    if (records.contains(System::Redis)) {
+      row.redis = RedisRates{rate(System::Redis), rate(System::RedisSet), rate(System::RedisGet)};
     }
     return row;
   }
@@ -212,6 +282,7 @@ std::vector<PsBenchRow> run_ps_bench(const PsBenchOptions& options) {
                         to_text(size)));
   }
   require(options.depth >= 1 && options.depth <= 1024, "the depth must be 1 to 1024");
+  require(options.time.count > 0, "the measuring time must be longer than 0 s");
   require(options.slice.count > 0, "the slice must be longer than 0 s");
   Bench bench(options);
   std::vector<PsBenchRow> rows;

@@ -1,6 +1,8 @@
 #include "train/sync/stretch.h"
 
 #include <algorithm>
+#include <chrono>
+#include <deque>
 
 #include "train/clock.h"
 
@@ -8,16 +10,20 @@ namespace trireme::train {
 
 StretchEnd run_stretch(StepBoard& board, const Stretch& stretch, const StretchWork& work) {
   StretchEnd end;
-  Clock::time_point last_publish = Clock::now();
+  std::deque<Clock::time_point> completed{Clock::now()};  // when steps were, after the first entry
   const auto publish = [&](const std::vector<StepReport>& reports) {
     if (reports.empty()) {
       return;
     }
-    const Seconds passed = since(last_publish);
-    last_publish = Clock::now();
+    completed.insert(completed.end(), reports.size(), Clock::now());
+    while (std::ssize(completed) > kMaxLead + 1) {
+      completed.pop_front();
+    }
+    const double passed =
+        std::chrono::duration<double>(completed.back() - completed.front()).count();
     for (const StepReport& report : reports) {
       end.last_report = report;
-      end.last_report.step_time = {passed.count / static_cast<double>(reports.size())};
+      end.last_report.step_time = {passed / static_cast<double>(completed.size() - 1)};
       end.unpublished = report.step == stretch.last;
       if (!end.unpublished) {
         work.publish(end.last_report);

@@ -23,8 +23,8 @@ struct StretchEnd {
   bool unpublished = false;  ///< it is the stretch's last step, whose report the caller publishes
 };
 
-/// Takes shares until the stretch ends. Reports have the time since the last one, divided evenly among those that were
-/// completed together. The last step is not published, because it may need all workers: to validate. Collective.
+/// Takes shares until the stretch ends. Reports have the mean time of the last kMaxLead steps, because steps complete in
+/// bursts: a worker may be that many ahead. The last step is not published, because it may need all workers: to validate. Collective.
 [[nodiscard]] StretchEnd run_stretch(StepBoard& board, const Stretch& stretch,
                                      const StretchWork& work);
 
