@@ -17,7 +17,7 @@ CudaExchange parse_cuda_exchange(std::string_view text) {
     return CudaExchange::Host;
   }
   throw Error(ErrorKind::Usage,
-              fmt::format("--gpu-exchange: unknown way '{}'; use auto, nccl or host", text));
+              fmt::format("--gpu-exchange: unknown exchange '{}'; use auto, nccl or host", text));
 }
 
 }  // namespace trireme
