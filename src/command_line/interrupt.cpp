@@ -9,18 +9,32 @@
 namespace trireme::cli {
 namespace {
 
-// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): all that a signal handler can reach
+// NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables): all that a signal handler can reach
 std::atomic<SharedNumber*> stop_flag{nullptr};
+std::atomic<const StopReply*> stop_reply{nullptr};
+// NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
+
+/// Nothing can be done if it fails.
+void write_error(std::string_view text) {
+  (void)!write(STDERR_FILENO, text.data(), text.size());
+}
 
 void on_stop(int signal) {
   SharedNumber* flag = stop_flag.load();
-  if (flag != nullptr && flag->set_first(signal)) {
-    constexpr std::string_view kMessage =
-        "\ntrireme: stopping: saves a checkpoint after this step (again: stops immediately)\n";
-    const int error = errno;
-    (void)!write(STDERR_FILENO, kMessage.data(), kMessage.size());  // nothing to do if it fails
-    errno = error;
+  const StopReply* reply = stop_reply.load();
+  if (flag == nullptr || reply == nullptr) {
+    return;
   }
+  const int error = errno;
+  if (flag->set_first(signal)) {
+    write_error("\ntrireme: ");
+    write_error(reply->text);
+    write_error("\n");
+  }
+  if (reply->at_once) {
+    _exit(exit_code_of(signal));
+  }
+  errno = error;
 }
 
 bool is_ignored(const struct sigaction& action) {
@@ -29,7 +43,8 @@ bool is_ignored(const struct sigaction& action) {
 
 }  // namespace
 
-InterruptGuard::InterruptGuard(SharedNumber& flag) {
+InterruptGuard::InterruptGuard(SharedNumber& flag, const StopReply& reply) {
+  before_reply_ = stop_reply.exchange(&reply);
   stop_flag = &flag;
   struct sigaction action {};
   action.sa_handler = on_stop;
@@ -46,6 +61,7 @@ InterruptGuard::~InterruptGuard() {
   for (std::size_t i = 0; i < kStopSignals.size(); ++i) {
     sigaction(kStopSignals.at(i), &before_.at(i), nullptr);
   }
+  stop_reply = before_reply_;
 }
 
 }  // namespace trireme::cli
