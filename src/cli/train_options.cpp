@@ -138,7 +138,7 @@ void add_checkpoint_options(Command* command, RunOptions& run) {
   command
       ->add_option(
           "--resume", run.resume,
-          "resume the run in this folder with its own options, except --ps…, --etcd…, --bind, "
+          "resume the run in this folder with its own options, except --ps*, --etcd-*, --bind, "
           "--export, --watch and --json, which are of one start; --steps, --rate, --clip, "
           "--dropout, --batch, --recompute, --sync, --save-every, --keep, --keep-best, "
           "--validate-every, --patience, --tensorboard, --threads, --device, --gpu-exchange, "

@@ -86,6 +86,9 @@ std::string own_message(const CLI::ParseError& error) {
   if (const auto repeated = split_at(message, ": At Most 1 required but received ")) {
     return fmt::format("{} is given {} times; give it once", repeated->first, repeated->second);
   }
+  if (const auto value = split_at(message, ": 1 required ")) {
+    return fmt::format("{} needs a value", value->first);
+  }
   if (const auto missing = split_at(message, " is required")) {
     const bool option = missing->first.starts_with('-');
     return fmt::format("missing {} {}", option ? "option" : "argument", missing->first);

@@ -77,6 +77,7 @@ TEST(CommandLine, OffersOnlyWhatACommandTakes) {
 TEST(CommandLine, SaysInItsOwnWordsWhatIsWrong) {
   expect_refused("help train foo", {"trireme train has no commands of its own; leave out 'foo'"});
   expect_refused("evaluate --model a --model b", {"--model is given 2 times; give it once"});
+  expect_refused("train --steps", {"--steps needs a value"});
   expect_refused("report", {"missing argument runs"});
   expect_refused("train --plan x --recompute full", {"--recompute and --plan exclude each other"});
   expect_refused("bench allredce", {"unknown operation 'allredce'; did you mean allreduce?"});
