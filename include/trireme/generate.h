@@ -30,7 +30,8 @@ namespace trireme {
 
 /// Where a trained model comes from: one of the two.
 struct ModelSourceOptions {
-  std::string run{};        ///< the folder of a run: its newest checkpoint
+  std::string
+      run{};  ///< the folder of a run: its best checkpoint if it keeps that, else its newest
   std::string model{};      ///< a Hugging Face folder with weights
   std::string tokenizer{};  ///< a tokenizer.json; "": the one in the folder, if any
 };
@@ -60,6 +61,8 @@ struct GenerateOptions {
   Plan plan{};  ///< its mesh and placements count; what concerns training does not
   DeviceFactory make_device{};
   RankKind rank_kind = RankKind::Processes;
+  /// Called on rank 0 once everything is checked and loaded.
+  std::function<void()> on_begin{};
   /// Called on rank 0 with the text of each new token. It may be part of a UTF-8 character.
   std::function<void(std::string_view text)> on_text{};
   /// Called on rank 0 at the end.

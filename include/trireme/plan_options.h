@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "trireme/plan.h"
 
@@ -34,5 +35,12 @@ struct PlanOptions {
 
   friend bool operator==(const PlanOptions&, const PlanOptions&) = default;
 };
+
+/// Names of the pipeline schedules that plans can use: those that divide the batch.
+[[nodiscard]] std::vector<std::string> plan_schedule_names();
+
+/// The options without effect, a sentence each: "--zero 3 has no effect: it shards along data, which the mesh does not
+/// have".
+[[nodiscard]] std::vector<std::string> plan_notes(const Plan& plan);
 
 }  // namespace trireme

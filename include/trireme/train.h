@@ -79,7 +79,8 @@ struct RunFacts {
   /// what a large matrix product reaches.
   double peak_flops = 0;
   double measured_flops = 0;  ///< of a large matrix product
-  Bytes memory{};             ///< on rank 0: the peak of a step, and what evaluation needs
+  Bytes memory{};  ///< on the rank that needs most: the peak of a step, and what evaluation needs
+  int memory_rank = 0;  ///< that rank
   std::vector<MemoryPart> memory_parts{};
   std::string ranks{};                                ///< "4 ranks: data=4"; "" on one device
   std::optional<GradientTraffic> gradient_traffic{};  ///< only if gradients are compressed
@@ -154,8 +155,9 @@ struct RunSummary {
   std::optional<BestValidation> best{};  ///< if the run kept its checkpoint or could stop early
   std::string best_folder{};             ///< where its checkpoint is, if it was kept
   bool stopped_early = false;            ///< the validation loss had stopped falling (patience)
-  std::int64_t compilations = 0;  ///< of graphs, by this process: the step and its evaluation
-  std::int64_t overflows = 0;     ///< steps repeated with a smaller loss scale
+  std::int64_t compilations = 0;      ///< of graphs, by this process: the step and its evaluation
+  std::int64_t overflows = 0;         ///< steps repeated with a smaller loss scale
+  std::vector<ExpertLoad> experts{};  ///< of the last step, see StepReport
 };
 
 [[nodiscard]] double mfu(const RunFacts& facts, Seconds step_time);

@@ -55,6 +55,7 @@ struct LossBounds {
 struct TrainData {
   std::string name{};           ///< for display
   std::int64_t vocabulary = 0;  ///< number of tokens; 0: no tokens
+  std::int64_t tokens = 0;      ///< in the files, those for validation included; 0: generated
   std::unique_ptr<Batches> training{};
   std::unique_ptr<Batches> validation{};  ///< null if nothing was set aside
   std::optional<LossBounds> bounds{};

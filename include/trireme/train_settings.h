@@ -60,6 +60,12 @@ struct TrainSettings {
   std::int64_t patience =
       0;  ///< validations without a new lowest loss before the run stops; 0: never
   bool tensorboard = false;  ///< also write event files for TensorBoard
+  // What runs it. `trireme train` makes RunOptions of these, and a run keeps them; other programs may leave them.
+  std::int64_t threads = 0;           ///< compute threads per rank; 0: all cores
+  std::string device = "auto";        ///< "auto", "cpu", "cuda" or "cuda:N"
+  std::string gpu_exchange = "auto";  ///< see parse_cuda_exchange
+  std::string memory_limit{};         ///< of a rank; "": what the machine has left
+  bool encrypt = false;               ///< traffic between hosts
 
   friend bool operator==(const TrainSettings&, const TrainSettings&) = default;
 };

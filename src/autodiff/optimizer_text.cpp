@@ -77,16 +77,15 @@ std::vector<Optimizer> defaults() {
 }
 
 Optimizer default_named(std::string_view name) {
-  std::vector<std::string_view> names;
+  std::vector<std::string> names;
   const std::vector<Optimizer> all = defaults();
   for (const Optimizer& one : all) {
-    names.push_back(name_of(one));
+    names.emplace_back(name_of(one));
     if (names.back() == name) {
       return one;
     }
   }
-  refuse(
-      fmt::format("unknown optimizer {}; use one of: {}", in_quotes(name), fmt::join(names, " ")));
+  refuse(unknown_name("optimizer", name, names));
 }
 
 std::string_view expected(Kind kind) {
@@ -121,9 +120,9 @@ bool assign(const Setting& setting, std::string_view text) {
 }
 
 void read_setting(Optimizer& optimizer, std::string_view name, std::string_view text) {
-  std::vector<std::string_view> names;
+  std::vector<std::string> names;
   for (const Setting& setting : settings_of(optimizer)) {
-    names.push_back(setting.name);
+    names.emplace_back(setting.name);
     if (setting.name != name) {
       continue;
     }
@@ -133,8 +132,7 @@ void read_setting(Optimizer& optimizer, std::string_view name, std::string_view 
     }
     return;
   }
-  refuse(fmt::format("{} has no setting {}; use {}", name_of(optimizer), in_quotes(name),
-                     fmt::join(names, ", ")));
+  refuse(unknown_name(fmt::format("setting of {}", name_of(optimizer)), name, names));
 }
 
 }  // namespace

@@ -117,8 +117,12 @@ void run_matrix(const BenchArguments& args, Outcome& outcome) {
   outcome.exit_code = report::is_complete(transports) ? 0 : 1;
 }
 
-void run(const BenchArguments& args, Outcome& outcome) {
+/// `given`: the names of its options and arguments on the command line.
+void run(const BenchArguments& args, std::vector<std::string> given, Outcome& outcome) {
+  std::erase(given, "operations");
   if (args.bench.operations == "matrix") {
+    require(given.empty() || given == std::vector<std::string>{"json"},
+            "bench matrix tries all transports, types and sizes; leave out all options but --json");
     run_matrix(args, outcome);
     return;
   }
@@ -150,6 +154,7 @@ void add_options(Command& command, BenchArguments& args) {
   command.add_option("-n,--ranks", args.bench.ranks,
                      "number of ranks (default: one per core, at least 2)",
                      integer_in(1, measure::kMaxBenchRanks));
+  command.section("What to time");
   command.add_option(
       "--sizes", args.bench.sizes,
       "bytes of the whole vector (alltoall: of one rank's send buffer): a list 8,1K,64K "
@@ -160,20 +165,23 @@ void add_options(Command& command, BenchArguments& args) {
   command.add_flag("--encrypt", args.bench.encrypt,
                    "with --transport tcp: encrypt connections (TLS 1.3)");
   command.add_option("--dtype", args.bench.dtype, "one of: f32 f64 f16 bf16 i8 u8 i32 i64");
-  command.add_option("--buffers", args.bench.buffers,
-                     "one of: private shared (of World::allocate)");
+  command.add_option(
+      "--buffers", args.bench.buffers,
+      "private memory of each rank, or memory shared by all; one of: private shared");
   command.add_option("--repeats", args.bench.repeats,
                      "timed calls per case (default: chosen by the time of a call)",
                      integer_in(1, 1'000'000));
+  command.section("Predictions and tuning");
   command.add_option(
       "--cluster", args.cluster,
       "cluster file of 'trireme probe' to choose and predict with (default: this host's)");
-  command.add_option("--svg", args.svg,
-                     "write a plot of measured and predicted times to this file");
   command.add_option("--tune", args.tune,
                      "write the fastest method of each operation and size to this file");
   command.add_option("--tuning", args.tuning,
                      "choose the 'automatic' method from a file written by --tune");
+  command.section("Output");
+  command.add_option("--svg", args.svg,
+                     "write a plot of measured and predicted times to this file");
   command.add_flag("--json", args.json, "one JSON object per row, one row per line");
 }
 
@@ -184,7 +192,7 @@ void add_bench_command(Command& app, Outcome& outcome) {
   Command* command = app.add_subcommand(
       "bench", "Time collectives between ranks of this host, and check their results");
   add_options(*command, *args);
-  command->callback([args, &outcome] { run(*args, outcome); });
+  command->callback([args, command, &outcome] { run(*args, command->given(), outcome); });
 }
 
 }  // namespace trireme::cli

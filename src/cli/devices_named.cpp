@@ -32,11 +32,12 @@ std::optional<int> cuda_number(const std::string& name) {
 
 }  // namespace
 
-DeviceFactory devices_named(const std::string& name, int threads, const std::string& exchange) {
-  const CudaExchange by = parse_cuda_exchange(exchange);
+DeviceFactory devices_of(const TrainSettings& settings) {
+  const std::string& name = settings.device;
+  const CudaExchange by = parse_cuda_exchange(settings.gpu_exchange);
   const int found = cuda_device_count();
   if (name == "cpu" || (name == "auto" && found == 0)) {
-    return cpu_devices(threads);
+    return cpu_devices(static_cast<int>(settings.threads));
   }
   if (const std::string folder = cache_folder(); !folder.empty()) {
     keep_cuda_algorithms(folder + "/cuda-algorithms.txt");

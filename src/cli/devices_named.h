@@ -1,15 +1,13 @@
 // The option --device.
 #pragma once
 
-#include <string>
-
 #include "trireme/device.h"
+#include "trireme/train_settings.h"
 
 namespace trireme::cli {
 
-/// The factory of "auto", "cpu", "cuda" (ranks spread over all GPUs) or "cuda:N". Throws Error(Usage) if there is no such
-/// device. `exchange`: the option --gpu-exchange.
-[[nodiscard]] DeviceFactory devices_named(const std::string& name, int threads,
-                                          const std::string& exchange);
+/// The factory of the settings' device: "auto", "cpu", "cuda" (ranks spread over all GPUs) or "cuda:N". Throws
+/// Error(Usage) if there is no such device.
+[[nodiscard]] DeviceFactory devices_of(const TrainSettings& settings);
 
 }  // namespace trireme::cli

@@ -58,6 +58,7 @@ void add_evaluate_command(Command& app) {
   auto args = std::make_shared<EvaluateArguments>();
   Command* command =
       app.add_subcommand("evaluate", "Measure loss and perplexity of a trained model");
+  command->section("Data");
   command->add_option("--data", args->evaluate.data,
                       "text files, tokens (*.bin), folders of them, or - (default: the run's "
                       "validation data)");

@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/inference_options.h"
 #include "command_line/interrupt.h"
+#include "command_line/patience.h"
 #include "trireme/cpu_device.h"
 #include "trireme/generate.h"
 
@@ -18,6 +19,8 @@ struct GenerateArguments {
   GenerateOptions generate{};
   bool no_cache = false;
 };
+
+constexpr StopReply kStops{.text = "stopping after this token (again: stops immediately)"};
 
 void print_summary(const GenerateSummary& summary) {
   const double seconds = summary.time.count;
@@ -52,10 +55,13 @@ void run(const GenerateArguments& args, Outcome& outcome) {
   };
   SharedNumber interrupted;
   options.should_stop = [&] { return interrupted.get() != 0; };
-  const InterruptGuard guard(interrupted);
-  if (!json) {
-    std::cout << options.prompt << std::flush;
-  }
+  const InterruptGuard guard(interrupted, kStops);
+  SharedNumber has_begun;  // from then on, text appears
+  const Patience patience({.until = &has_begun});
+  options.on_begin = [&] {
+    has_begun.set(1);
+    std::cout << (json ? "" : options.prompt) << std::flush;
+  };
   generate(options);
   if (interrupted.get() != 0) {
     outcome.exit_code = exit_code_of(interrupted.get());
@@ -67,10 +73,12 @@ void run(const GenerateArguments& args, Outcome& outcome) {
 void add_generate_command(Command& app, Outcome& outcome) {
   auto args = std::make_shared<GenerateArguments>();
   Command* command = app.add_subcommand("generate", "Continue a text with a trained model");
+  command->section("Text");
   command->add_option("--prompt", args->generate.prompt, "the text to continue")->required();
   command->add_option("--tokens", args->generate.tokens,
                       "how many tokens to generate (default: 100, within the model's context)");
   SamplingOptions& sampling = args->generate.sampling;
+  command->section("Sampling");
   command->add_option("--temperature", sampling.temperature,
                       "divides the logits: below 1 likelier tokens are drawn more often; 0 always "
                       "takes the likeliest");
@@ -78,9 +86,9 @@ void add_generate_command(Command& app, Outcome& outcome) {
   command->add_option("--top-p", sampling.top_p,
                       "draw among the likeliest tokens whose probabilities add up to this");
   command->add_option("--seed", sampling.seed, "random seed for sampling");
+  add_inference_options(command, args->inference);
   command->add_flag("--no-cache", args->no_cache,
                     "recompute all positions for every token: slow, same text");
-  add_inference_options(command, args->inference);
   command->callback([args, &outcome] { run(*args, outcome); });
 }
 

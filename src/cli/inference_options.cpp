@@ -26,13 +26,16 @@ Plan InferenceOptions::plan() const {
 }
 
 void add_inference_options(Command* command, InferenceOptions& o) {
-  command->add_option("--run", o.source.run, "the folder of a run: its newest checkpoint",
+  command->section("Model");
+  command->add_option("--run", o.source.run,
+                      "the folder of a run: its best checkpoint with --keep-best, else its newest",
                       non_empty_path);
   command->add_option("--model", o.source.model,
                       "a Hugging Face folder: config.json and safetensors", non_empty_path);
   command->add_option("--tokenizer", o.source.tokenizer,
                       "a tokenizer.json (default: the run's, or the one in the folder)",
                       non_empty_path);
+  command->section("Execution");
   command->add_option("-n,--ranks", o.ranks, "number of ranks (default: the size of the mesh)");
   command->add_option("--mesh", o.mesh,
                       "ranks by axis, such as tensor=2,pipe=2 (default: all along tensor)");

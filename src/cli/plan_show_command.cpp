@@ -20,7 +20,6 @@
 #include "trireme/message.h"
 #include "trireme/model_kinds.h"
 #include "trireme/named_architecture.h"
-#include "trireme/recompute_choice.h"
 #include "trireme/train_step.h"
 
 namespace trireme::cli {
@@ -89,10 +88,7 @@ void run(PlanShowArguments args) {
             "give a plan file or --mesh, not both");
     args.plan.file = args.file;
   }
-  Plan plan = args.plan.plan();
-  if (args.plan.file.empty()) {
-    plan.recompute = parsed("--recompute", args.settings.recompute, parse_recompute);
-  }
+  const Plan plan = plan_with_notes(args.plan, args.settings.recompute);
   require(args.rank < plan.mesh.devices(),
           "--rank: the plan has ranks 0 to " + std::to_string(plan.mesh.devices() - 1));
   NamedGraph graph =

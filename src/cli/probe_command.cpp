@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/measure_host.h"
 #include "command_line/files.h"
+#include "command_line/patience.h"
 #include "report/probe_text.h"
 #include "trireme/bench.h"
 #include "trireme/cluster.h"
@@ -48,7 +49,10 @@ void add_probe_command(Command& app) {
       "commands find it)");
   command->add_flag("--json", args->json, "print the cluster file and the intervals");
   command->add_flag("--quick", args->quick, "smaller sizes only; a second or two");
-  command->callback([args] { run(*args); });
+  command->callback([args] {
+    const Patience patience;
+    run(*args);
+  });
 }
 
 }  // namespace trireme::cli

@@ -137,6 +137,9 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
+constexpr StopReply kEndsProcesses{
+    .text = "stopping: ending the processes; nothing will be checked (again: stops immediately)"};
+
 void chaos(ChaosArguments args, Outcome& outcome) {
   const TemporaryFolder folder;
   args.chaos.folder = folder.path();
@@ -151,7 +154,7 @@ void chaos(ChaosArguments args, Outcome& outcome) {
     args.chaos.on_event = [](const std::string& event) { fmt::print(stderr, "{}\n", event); };
   }
   SharedNumber stop;
-  const InterruptGuard guard(stop, "ends the processes; nothing will be checked");
+  const InterruptGuard guard(stop, kEndsProcesses);
   args.chaos.should_stop = [&] { return stop.get() != 0; };
   try {
     const ps::ChaosResult result = ps::run_chaos(args.chaos);

@@ -53,9 +53,9 @@ std::vector<MatrixPair> pairs(const RepartitionArguments& args) {
 
 Shape parse_matrix(const std::string& text) {
   const std::size_t x = text.find('x');
-  return x == std::string::npos
-             ? parse_shape(text)
-             : parse_shape("[" + text.substr(0, x) + "," + text.substr(x + 1) + "]");
+  require(x != std::string::npos,
+          in_quotes(text) + " is not rows x columns; write it like 512x256");
+  return parse_shape("[" + text.substr(0, x) + "," + text.substr(x + 1) + "]");
 }
 
 report::RepartitionRow make_row(const TensorType& type, MatrixPair pair, const CostModel& costs,
@@ -93,7 +93,7 @@ void add_repartition_command(Command& app, Outcome& outcome) {
       "repartition", "Show what repartitioning a matrix costs in bytes and time");
   command->add_option("--from", args.from, "one of: replicated row column partial (default: all)");
   command->add_option("--to", args.to, "one of: replicated row column partial (default: all)");
-  command->add_option("--shape", args.shape, "rows x columns");
+  command->add_option("--shape", args.shape, "rows x columns, such as 512x256");
   command->add_option("--dtype", args.dtype, "one of: f32 f64 f16 bf16");
   command->add_option("-n,--ranks", args.ranks, "number of ranks", integer_in(1, 1 << 10));
   for (const auto& [option, value, what] :

@@ -5,6 +5,7 @@
 
 #include "cli/commands.h"
 #include "command_line/files.h"
+#include "command_line/patience.h"
 #include "report/page/page.h"
 #include "trireme/message.h"
 #include "trireme/run_record.h"
@@ -36,7 +37,10 @@ void add_report_command(Command& app) {
       ->required();
   command->add_option("-o,--output", args->output,
                       "the page (default: report.html in the run's folder, or here for several)");
-  command->callback([args] { run_report(*args); });
+  command->callback([args] {
+    const Patience patience;
+    run_report(*args);
+  });
 }
 
 }  // namespace trireme::cli

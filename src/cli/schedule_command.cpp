@@ -141,6 +141,7 @@ void run_schedule(ScheduleArguments args, Outcome& outcome) {
 }
 
 void add_what_options(Command& command, ScheduleArguments& args) {
+  command.section("Collective");
   command.add_option("operation", args.schedule.operation, "one of: " + names_of(all_operations()));
   auto* file = command.add_option("--file", args.file, "show the schedule in this file instead");
   command
@@ -164,6 +165,7 @@ void add_what_options(Command& command, ScheduleArguments& args) {
 }
 
 void add_model_options(Command& command, ScheduleArguments& args) {
+  command.section("Cost model");
   auto* cluster = command.add_option(
       "--cluster", args.cluster,
       fmt::format("take alpha, beta, gamma and the nodes from a .cluster.json file, from several "
@@ -185,6 +187,7 @@ void add_model_options(Command& command, ScheduleArguments& args) {
 }
 
 void add_output_options(Command& command, ScheduleArguments& args) {
+  command.section("Output");
   auto* json =
       command.add_flag("--json", args.json, "one JSON object: facts, costs, and all steps");
   command.add_flag("--text", args.text, "the .schedule text, which --file reads back")
@@ -195,6 +198,7 @@ void add_output_options(Command& command, ScheduleArguments& args) {
 }
 
 void add_compare_options(Command& command, ScheduleArguments& args) {
+  command.section("Comparison");
   auto* compare =
       command.add_flag("--compare", args.compare, "all algorithms over a range of sizes instead");
   command.add_option("--sizes", args.sizes, "the range for --compare, FIRST:LAST")->needs(compare);

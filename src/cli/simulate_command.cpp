@@ -26,7 +26,6 @@
 #include "trireme/model_kinds.h"
 #include "trireme/pipeline_simulation.h"
 #include "trireme/program_simulation.h"
-#include "trireme/recompute_choice.h"
 #include "trireme/simulation_options.h"
 #include "trireme/step_prediction.h"
 #include "trireme/synchronization.h"
@@ -69,11 +68,7 @@ void run_strategies(const SimulateArguments& args) {
 }
 
 TrainStep compile(const SimulateArguments& args) {
-  Plan plan = args.plan.plan();
-  if (args.plan.file.empty()) {
-    plan.recompute = parsed("--recompute", args.settings.recompute, parse_recompute);
-  }
-  return compile_train_step(args.settings, plan);
+  return compile_train_step(args.settings, plan_with_notes(args.plan, args.settings.recompute));
 }
 
 void show(const SimulateArguments& args, const report::SimulatedStep& step,

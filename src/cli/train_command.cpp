@@ -1,4 +1,5 @@
 // `trireme train`: trains a model from scratch or from a checkpoint.
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <memory>
@@ -9,22 +10,31 @@
 
 #include "cli/commands.h"
 #include "cli/devices_named.h"
+#include "cli/host_file.h"
 #include "cli/inference_options.h"
-#include "cli/train_choice.h"
+#include "cli/measure_host.h"
 #include "cli/train_display.h"
 #include "cli/train_options.h"
 #include "command_line/interrupt.h"
 #include "command_line/patience.h"
 #include "report/page/page.h"
+#include "report/plan_choice_text.h"
+#include "trireme/cores.h"
 #include "trireme/error.h"
+#include "trireme/host_probe.h"
 #include "trireme/message.h"
 #include "trireme/page_server.h"
 #include "trireme/ps_chaos.h"
 #include "trireme/run_record.h"
-#include "trireme/sync.h"
+#include "trireme/shared_number.h"
 
 namespace trireme::cli {
 namespace {
+
+constexpr StopReply kNothingToSave{.text = "stopping: the run has not begun, nothing to save",
+                                   .at_once = true};
+constexpr StopReply kSavesCheckpoint{
+    .text = "stopping: saves a checkpoint after this step (again: stops immediately)"};
 
 /// An environment variable.
 std::optional<std::string> variable(const std::string& name) {
@@ -33,43 +43,11 @@ std::optional<std::string> variable(const std::string& name) {
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
 
-/// The plan that a resumed run had, unless the options or the launcher ask for another. A model is exported on one
-/// device.
-std::optional<Plan> find_own_plan(const TrainOptions& options, const LaunchedRank& launched) {
-  const RunOptions& run = options.run;
-  if (run.resume.empty() || !run.export_folder.empty() || options.plan != PlanOptions{}) {
-    return std::nullopt;
-  }
-  Plan plan = load_plan(run.resume);
-  return launched.size == 1 || plan.mesh.devices() == launched.size ? std::optional(std::move(plan))
-                                                                    : std::nullopt;
-}
-
-/// The plan, checked against the options and this process's launcher.
-Plan plan_of(const TrainOptions& options, const LaunchedRank& launched) {
-  const std::optional<Plan> own = find_own_plan(options, launched);
-  Plan plan = own ? *own : options.plan.plan();
-  if (options.plan.file.empty()) {
-    plan.recompute = parsed("--recompute", options.run.settings.recompute, parse_recompute);
-  }
-  if (!own && launched.size > 1 && options.plan.mesh.empty() && options.plan.file.empty()) {
-    plan.mesh = Mesh({{"data", launched.size}});
-  }
-  require(launched.size == 1 || plan.mesh.devices() == launched.size,
-          fmt::format("the mesh {} has {} devices, but {} started {} ranks; make them agree",
-                      to_text(plan.mesh), plan.mesh.devices(), launched.launcher, launched.size));
-  require(launched.size > 1 || (!options.bind && !options.encrypt),
-          "--bind and --encrypt are for ranks on several hosts, which another program starts: "
-          "mpirun, srun, torchrun, or you yourself with TRIREME_RANK, TRIREME_SIZE, TRIREME_STORE "
-          "and TRIREME_SECRET");
-  return plan;
-}
-
 /// Joins the ranks started by a launcher. Errors name the command-line options.
 World join_ranks(const TrainOptions& given) {
   WorldOptions options;
   options.deadline = {10.0};  // long enough not to mistake a busy rank for a hung one
-  options.encrypt = given.encrypt;
+  options.encrypt = given.run.settings.encrypt;
   options.bind = given.bind.value_or(options.bind);
   try {
     return join(variable, options);
@@ -85,28 +63,54 @@ World join_ranks(const TrainOptions& given) {
   }
 }
 
+/// The measured costs of this host, if known.
+std::optional<HostCosts> find_host_costs() {
+  const std::optional<Cluster> host = find_host_file();
+  return host ? host->host : std::nullopt;
+}
+
+/// The known costs if they suffice to choose a plan; otherwise measures them quickly. Forks: call it before creating a
+/// thread.
+HostCosts measured_host_costs(const std::optional<HostCosts>& known, TrainDisplay& display) {
+  if (known && known->compute && known->cores == usable_cores()) {
+    return *known;
+  }
+  display.note("measuring this machine; run 'trireme probe' once for better accuracy");
+  return measure::host_costs(measure_host({.ranks = usable_cores(), .quick = true}));
+}
+
+void require_launched(const TrainOptions& given) {
+  const bool encrypts = std::ranges::find(given.given, "encrypt") != given.given.end();
+  require(given.launched.size > 1 || (!given.bind && !encrypts),
+          "--bind and --encrypt are for ranks on several hosts, which another program starts: "
+          "mpirun, srun, torchrun, or you yourself with TRIREME_RANK, TRIREME_SIZE, TRIREME_STORE "
+          "and TRIREME_SECRET");
+}
+
 /// The complete options, the same on all ranks. Only rank 0 throws if they are invalid; the others return nothing.
-std::optional<RunOptions> complete(TrainOptions given, const LaunchedRank& launched,
-                                   TrainDisplay& display) {
+std::optional<RunOptions> complete(TrainOptions given, TrainDisplay& display) {
   try {
     complete_settings(given);
+    require_launched(given);
     if (!given.run.servers.address.empty()) {
       given.run.servers.secret = variable(ps::kSecretVariable).value_or("");
       require(!given.run.servers.secret.empty(),
               fmt::format("--ps: set {} to the secret of the servers", ps::kSecretVariable));
     }
-    given.run.make_device = devices_named(given.device, given.threads, given.gpu_exchange);
+    given.run.make_device = devices_of(given.run.settings);
     given.run.host = find_host_costs();
-    if (launched.size == 1 && chooses_plan(given)) {
+    if (chooses_plan(given)) {
       given.run.host = measured_host_costs(given.run.host, display);
-      given.run.plan = choose_plan_here(given, display);
+      const PlanChoice choice = choose_plan(given, usable_cores());
+      display.note(report::plan_choice_text(choice));
+      given.run.plan = choice.best().plan;
     } else {
-      given.run.plan = plan_of(given, launched);
+      given.run.plan = requested_plan(given);
     }
-    require_valid(given);
+    require_valid(given.run);
     return given.run;
   } catch (const Error&) {
-    if (launched.rank == 0) {
+    if (given.launched.rank == 0) {
       throw;
     }
     return std::nullopt;
@@ -138,9 +142,8 @@ void read_data_from_standard_input(RunOptions& options) {
 }
 
 /// Listens for the live report, if it is requested; rank 0 has it.
-std::unique_ptr<PageServer> open_live_report(const TrainOptions& given,
-                                             const LaunchedRank& launched) {
-  if (!given.watch || launched.rank != 0) {
+std::unique_ptr<PageServer> open_live_report(const TrainOptions& given) {
+  if (!given.watch || given.launched.rank != 0) {
     return nullptr;
   }
   auto server = parsed("--watch", std::to_string(*given.watch), [](const std::string& port) {
@@ -159,28 +162,29 @@ void train(TrainingRun& run, PageServer* live_report) {
   run.train();
 }
 
-void run(const TrainOptions& given, Outcome& outcome) {
-  const LaunchedRank launched = find_launched_rank(variable);
+void run(TrainOptions& given, Outcome& outcome) {
+  given.launched = find_launched_rank(variable);
   const std::unique_ptr<TrainDisplay> display = make_train_display(
       {.json = given.json, .program = variable("TRIREME_CALLED_AS").value_or("trireme")});
   constexpr unsigned kLongestSilence = 30;
   SharedNumber has_stepped;  // from then on, the display shows progress
   std::optional<Patience> patience;
-  if (launched.rank == 0) {
+  if (given.launched.rank == 0) {
     patience.emplace(PatienceOptions{.seconds = kLongestSilence, .until = &has_stepped});
   }
-  std::optional<RunOptions> options = complete(given, launched, *display);
+  SharedNumber interrupted;
+  const InterruptGuard before_run(interrupted, kNothingToSave);
+  std::optional<RunOptions> options = complete(given, *display);
   if (!options) {
     return;
   }
-  SharedNumber interrupted;
   read_data_from_standard_input(*options);
+  const InterruptGuard during_run(interrupted, kSavesCheckpoint);
   options->observer = observer_of(*display, has_stepped);
   options->should_stop = [&] { return interrupted.get() != 0; };
-  const InterruptGuard guard(interrupted);
-  const std::unique_ptr<PageServer> live_report = open_live_report(given, launched);
+  const std::unique_ptr<PageServer> live_report = open_live_report(given);
   const auto train_rank = [&](TrainingRun& run) { train(run, live_report.get()); };
-  if (launched.size > 1) {
+  if (given.launched.size > 1) {
     World world = join_ranks(given);
     run_rank(*options, world, train_rank);
   } else {

@@ -94,10 +94,21 @@ class PlainDisplay : public TrainDisplay {
   std::int64_t count_ = 0;
 };
 
+/// Notes go to standard error: every line of standard output is JSON.
 class JsonDisplay : public TrainDisplay {
  public:
-  void note(const std::string&) override {}
-  void begin(const RunFacts&) override {}
+  void note(const std::string& text) override {
+    std::string line = text;
+    for (std::size_t at = line.find('\n'); at != std::string::npos; at = line.find('\n')) {
+      line.replace(at, 1, "; ");
+    }
+    fmt::print(stderr, "trireme: note: {}\n", line);
+  }
+  void begin(const RunFacts& facts) override {
+    for (const std::string& text : facts.notes) {
+      note(text);
+    }
+  }
   void step(const RunFacts& facts, const StepReport& moment) override {
     print(to_json(facts, moment) + "\n");
   }

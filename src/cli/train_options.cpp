@@ -1,13 +1,10 @@
 #include "cli/train_options.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "cli/etcd_options.h"
 #include "cli/path_option.h"
-#include "trireme/error.h"
 #include "trireme/load_model.h"
 #include "trireme/message.h"
 
@@ -39,7 +36,8 @@ void add_data_options(Command* command, TrainSettings& s) {
   command->section("Data");
   command->add_option("--data", s.data,
                       "text files, or tokens (*.bin of llm.c or nanoGPT); folders of them; - for "
-                      "standard input (default: a generated language with known entropy)",
+                      "standard input; with {rank} in a name, each rank along data reads its own "
+                      "(default: a generated language with known entropy)",
                       non_empty_path);
   command->add_option("--validation-data", s.validation_data,
                       "files for validation (default: the fraction --validation of the data)",
@@ -78,9 +76,10 @@ void add_optimization_options(Command* command, TrainSettings& s) {
   command->add_option("--loss-scale", s.loss_scale,
                       "for f16: initial loss scale, which keeps small gradients from underflowing; "
                       "halved on overflow, doubled after 2000 steps without one");
-  command->add_option("--recompute", s.recompute,
-                      "activation recomputation: a memory budget SIZE for kept activations, or one "
-                      "of: none selective full");
+  command->add_option(
+      "--recompute", s.recompute,
+      "activation recomputation, also called activation checkpointing: a memory budget "
+      "SIZE for kept activations, or one of: none selective full");
   command->add_option("--seed", s.seed, "seed for initial weights, data order and dropout");
 }
 
@@ -107,28 +106,26 @@ void add_server_options(Command* command, RunServers& servers) {
 /// Those of the plan are in the same section.
 void add_parallelism_options(Command* command, TrainOptions& o) {
   command->section("Parallelism");
+  TrainSettings& settings = o.run.settings;
   command->add_option(
-      "--device", o.device,
+      "--device", settings.device,
       "device to train on; auto: a GPU if there is one; one of: auto cpu cuda cuda:N");
-  command->add_option("--gpu-exchange", o.gpu_exchange,
+  command->add_option("--gpu-exchange", settings.gpu_exchange,
                       "how ranks on GPUs exchange; auto: by NCCL if each has its own GPU, else "
                       "through host memory; "
                       "one of: auto nccl host");
-  command->add_option("--threads", o.threads, "compute threads per rank; 0: all cores");
+  command->add_option("--threads", settings.threads, "compute threads per rank; 0: all cores");
   command->add_option(
-      "--sync", o.run.settings.sync,
+      "--sync", settings.sync,
       "how data-parallel workers synchronize (see docs/synchronization.md); one of: "
       "allreduce tree gossip group=WORKERS local=STEPS hogwild ps:bsp "
       "ps:ssp=STALENESS ps:essp=STALENESS ps:async");
   add_server_options(command, o.run.servers);
   command->add_option("--bind", o.bind,
                       "address of this machine that ranks on other hosts connect to");
-  command->add_flag("--encrypt", o.encrypt, "encrypt traffic between hosts (TLS 1.3)");
-  command->add_option_function(
-      "--memory-limit",
-      [&o](const std::string& text) {
-        o.run.memory_limit = parsed("--memory-limit", text, parse_bytes);
-      },
+  command->add_flag("--encrypt", settings.encrypt, "encrypt traffic between hosts (TLS 1.3)");
+  command->add_option(
+      "--memory-limit", settings.memory_limit,
       "fail before the first step if a rank needs more (default: what the machine and its control "
       "groups have left)");
 }
@@ -141,10 +138,12 @@ void add_checkpoint_options(Command* command, RunOptions& run) {
   command
       ->add_option(
           "--resume", run.resume,
-          "resume the run in this folder with its own options; --steps, --rate, --clip, "
+          "resume the run in this folder with its own options, except --ps*, --etcd-*, --bind, "
+          "--export, --watch and --json, which are of one start; --steps, --rate, --clip, "
           "--dropout, --batch, --recompute, --sync, --save-every, --keep, --keep-best, "
-          "--validate-every, --patience, the settings of --optimizer and the plan may differ, "
-          "--data and --tokenizer may have moved",
+          "--validate-every, --patience, --tensorboard, --threads, --device, --gpu-exchange, "
+          "--memory-limit, --encrypt, the settings of --optimizer and the plan may differ; --data, "
+          "--validation-data and --tokenizer may have moved",
           non_empty_path)
       ->excludes(folder);
   command->add_option(
@@ -163,7 +162,7 @@ void add_output_options(Command* command, TrainOptions& o) {
   command->section("Output");
   TrainSettings& s = o.run.settings;
   command->add_option("--validate-every", s.validate_every,
-                      "measure the validation loss every N steps");
+                      "measure the validation loss, and so the perplexity, every N steps");
   command->add_option("--patience", s.patience,
                       "stop after N validations without a new lowest loss (default: never)");
   command->add_flag("--tensorboard", s.tensorboard,
@@ -183,31 +182,10 @@ void add_train_options(Command* command, TrainOptions& options) {
   add_model_options(command, options.run.settings);
   add_data_options(command, options.run.settings);
   add_optimization_options(command, options.run.settings);
-  add_plan_options(command, options.plan);
+  add_plan_options(command, options.plan, "; auto: the plan that is predicted to be fastest here");
   add_parallelism_options(command, options);
   add_checkpoint_options(command, options.run);
   add_output_options(command, options);
-}
-
-void complete_settings(TrainOptions& options) {
-  if (!options.run.resume.empty()) {
-    options.run.settings =
-        resumed_settings(load_settings(options.run.resume), options.run.settings, options.given);
-  }
-}
-
-void require_valid(const TrainOptions& o) {
-  constexpr int kMaxThreads = 1024;
-  trireme::require_valid(o.run);
-  require(o.threads >= 0 && o.threads <= kMaxThreads,
-          fmt::format("--threads is {}; it must be 0 (all cores) to {}", o.threads, kMaxThreads));
-  const bool has_length = std::ranges::find(o.given, "length") != o.given.end();
-  if (has_length && o.run.resume.empty()) {
-    const NamedModel named = parsed("--model", o.run.settings.model, load_model);
-    require(std::holds_alternative<ModelConfig>(named.config),
-            fmt::format("{} has no sequences, and so no length; leave out --length",
-                        name_of(named.config)));
-  }
 }
 
 }  // namespace trireme::cli

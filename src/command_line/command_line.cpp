@@ -242,6 +242,8 @@ const Command& Command::subcommand(const std::string& name) const {
       return *command;
     }
   }
+  require(!names.empty(),
+          fmt::format("{} has no commands of its own; leave out {}", full_name(), in_quotes(name)));
   throw Error(ErrorKind::Usage, unknown_name("command", name, names));
 }
 

@@ -9,24 +9,32 @@
 namespace trireme::cli {
 namespace {
 
-// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): all that a signal handler can reach
+// NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables): all that a signal handler can reach
 std::atomic<SharedNumber*> stop_flag{nullptr};
-// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): as above
-std::atomic<const char*> stop_notice{""};
+std::atomic<const StopReply*> stop_reply{nullptr};
+// NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
 
+/// Nothing can be done if it fails.
 void write_error(std::string_view text) {
-  (void)!write(STDERR_FILENO, text.data(), text.size());  // nothing to do if it fails
+  (void)!write(STDERR_FILENO, text.data(), text.size());
 }
 
 void on_stop(int signal) {
   SharedNumber* flag = stop_flag.load();
-  if (flag != nullptr && flag->set_first(signal)) {
-    const int error = errno;
-    write_error("\ntrireme: stopping: ");
-    write_error(stop_notice.load());
-    write_error(" (again: stops immediately)\n");
-    errno = error;
+  const StopReply* reply = stop_reply.load();
+  if (flag == nullptr || reply == nullptr) {
+    return;
   }
+  const int error = errno;
+  if (flag->set_first(signal)) {
+    write_error("\ntrireme: ");
+    write_error(reply->text);
+    write_error("\n");
+  }
+  if (reply->at_once) {
+    _exit(exit_code_of(signal));
+  }
+  errno = error;
 }
 
 bool is_ignored(const struct sigaction& action) {
@@ -35,8 +43,8 @@ bool is_ignored(const struct sigaction& action) {
 
 }  // namespace
 
-InterruptGuard::InterruptGuard(SharedNumber& flag, const char* what_follows) {
-  stop_notice = what_follows;
+InterruptGuard::InterruptGuard(SharedNumber& flag, const StopReply& reply) {
+  before_reply_ = stop_reply.exchange(&reply);
   stop_flag = &flag;
   struct sigaction action {};
   action.sa_handler = on_stop;
@@ -53,6 +61,7 @@ InterruptGuard::~InterruptGuard() {
   for (std::size_t i = 0; i < kStopSignals.size(); ++i) {
     sigaction(kStopSignals.at(i), &before_.at(i), nullptr);
   }
+  stop_reply = before_reply_;
 }
 
 }  // namespace trireme::cli

@@ -12,19 +12,25 @@ namespace trireme::cli {
 /// The signals that ask a program to stop.
 inline constexpr std::array kStopSignals{SIGINT, SIGTERM, SIGHUP};
 
-/// While it exists, the first stop signal sets `flag` to its number and says on stderr what follows, a literal; the next one
-/// ends the program as usual. Forked processes inherit it, so a signal to one reaches all. Signals that the caller ignores
-/// (nohup) stay ignored. Only one at a time, or nested with the same flag, which must outlive it.
+/// What the first stop signal does besides setting the flag.
+struct StopReply {
+  const char* text;      ///< printed on stderr
+  bool at_once = false;  ///< ends the program, with exit_code_of(signal)
+};
+
+/// While it exists, the first stop signal sets `flag` to its number and acknowledges on stderr; the next one ends the
+/// program as usual. Forked processes inherit it, so a signal to one reaches all. Signals that the caller ignores
+/// (nohup) stay ignored. Only one at a time, or nested with the same flag. The flag and the reply must outlive it.
 class InterruptGuard {
  public:
-  explicit InterruptGuard(SharedNumber& flag,
-                          const char* what_follows = "saves a checkpoint after this step");
+  InterruptGuard(SharedNumber& flag, const StopReply& reply);
   ~InterruptGuard();
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
  private:
   std::array<struct sigaction, kStopSignals.size()> before_{};
+  const StopReply* before_reply_ = nullptr;
 };
 
 /// What a shell reports for a program that a signal ended: 130 for Ctrl-C, 143 for SIGTERM.

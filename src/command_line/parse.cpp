@@ -1,7 +1,9 @@
 #include "command_line/parse.h"
 
+#include <optional>
 #include <stdexcept>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -69,11 +71,39 @@ std::string plain_message(const std::string& message) {
          value + "': " + conversion_problem(value);
 }
 
+/// Whether the message is "NAME MIDDLE REST"; then its two ends.
+std::optional<std::pair<std::string, std::string>> split_at(const std::string& message,
+                                                            std::string_view middle) {
+  const std::size_t at = message.find(middle);
+  return at == std::string::npos
+             ? std::nullopt
+             : std::optional(std::pair(message.substr(0, at), message.substr(at + middle.size())));
+}
+
+/// The parser's other messages, in this program's words.
+std::string own_message(const CLI::ParseError& error) {
+  const std::string message = error.what();
+  if (const auto repeated = split_at(message, ": At Most 1 required but received ")) {
+    return fmt::format("{} is given {} times; give it once", repeated->first, repeated->second);
+  }
+  if (const auto value = split_at(message, ": 1 required ")) {
+    return fmt::format("{} needs a value", value->first);
+  }
+  if (const auto missing = split_at(message, " is required")) {
+    const bool option = missing->first.starts_with('-');
+    return fmt::format("missing {} {}", option ? "option" : "argument", missing->first);
+  }
+  if (const auto both = split_at(message, " excludes ")) {
+    return fmt::format("{} and {} exclude each other; give one of them", both->first, both->second);
+  }
+  return plain_message(message);
+}
+
 /// What the user got wrong. An unknown argument comes first: it may be why another one seems to be missing.
 std::string problem_of(const Command& command, const CLI::ParseError& error) {
   try {
     const std::string unknown = unknown_argument(command);
-    return unknown.empty() ? plain_message(error.what()) : unknown;
+    return unknown.empty() ? own_message(error) : unknown;
   } catch (const Error& unknown_command) {
     return unknown_command.what();
   }

@@ -10,6 +10,7 @@
 
 #include "trireme/algorithm_comparison.h"
 #include "trireme/error.h"
+#include "trireme/message.h"
 
 namespace trireme::measure {
 namespace {
@@ -84,13 +85,16 @@ std::vector<Operation> parse_operation_list(const std::string& text) {
   if (text == "all") {
     return {all_operations().begin(), all_operations().end()};
   }
+  std::vector<std::string> known{"all", "matrix"};
+  for (const Operation operation : all_operations()) {
+    known.emplace_back(to_text(operation));
+  }
   std::vector<Operation> operations;
   for (const std::string_view word : items_of(text)) {
-    try {
-      operations.push_back(parse_operation(word));
-    } catch (const Error& error) {
-      refuse(fmt::format("{}, or all", error.what()));
+    if (std::ranges::find(known, word) == known.end()) {
+      refuse(unknown_name("operation", word, known));
     }
+    operations.push_back(parse_operation(word));
   }
   return operations;
 }

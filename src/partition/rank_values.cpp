@@ -11,13 +11,14 @@
 namespace trireme::partition {
 
 void refuse_missing(const Placed& placed, const PipelineTable& table, CopyId id) {
+  const std::string& name = placed.value(id).name;
+  // Of the models here, only that loss is a mean over all micro-batches; a graph of a program's own may have others.
+  const std::string what = name.starts_with("scale") ? "the load-balancing loss" : name;
   throw Error(
       ErrorKind::Usage,
-      fmt::format(
-          "schedule {} cannot run: {} needs the forward pass of every micro-batch first (as "
-          "the load-balancing loss of experts does); use schedule gpipe, one micro-batch, or "
-          "--experts …,per=microbatch",
-          table.name, placed.value(id).name));
+      fmt::format("--schedule {} cannot run: {} needs every micro-batch's forward pass first; use "
+                  "--schedule gpipe or --experts …,per=microbatch",
+                  table.name, what));
 }
 
 void refuse_merge(const Placed& placed, const PipelineTable& table, CopyId id) {

@@ -189,6 +189,8 @@ slow-down, so that results do not depend on how many cores share the work.)"},
   trireme train -n 4 --mesh auto                 the plan chosen by prediction
   trireme train -n 4 --sync local=8              four workers, averaged every 8 steps
   trireme train -n 4 --sync ps:ssp=3             four workers and parameter servers
+  trireme evaluate --run RUN                     then: its loss and perplexity
+  trireme generate --run RUN --prompt Once       then: continue a prompt
 
 Ctrl-C, SIGTERM and SIGHUP finish the step, save a checkpoint, and show how to resume. The exit
 code is then 130, 143 or 129.)"},

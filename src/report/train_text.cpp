@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "report/waterfall_text.h"
 #include "trireme/message.h"
 #include "trireme/shell_word.h"
@@ -186,15 +187,38 @@ std::string next_text(const RunFacts& f, const RunSummary& e, const std::string&
   return text;
 }
 
-/// "imbalance 1.8 in block 3, 2.1 % dropped": of the block with the largest imbalance, and of all.
+/// "imbalance 1.8 1.3, dropped 2.1 0.0 %": of each block with experts.
 std::string experts_text(const std::vector<ExpertLoad>& experts) {
-  const auto worst = std::ranges::max_element(experts, {}, &ExpertLoad::imbalance);
-  double dropped = 0;
+  std::string imbalance;
+  std::string dropped;
   for (const ExpertLoad& one : experts) {
-    dropped += one.dropped() / static_cast<double>(experts.size());
+    imbalance += fmt::format(" {:.1f}", one.imbalance());
+    dropped += fmt::format(" {:.1f}", 100 * one.dropped());
   }
-  return fmt::format("imbalance {:.1f} in block {}, {:.1f} % dropped", worst->imbalance(),
-                     worst->block, 100 * dropped);
+  return fmt::format("imbalance{}, dropped{} %", imbalance, dropped);
+}
+
+/// "    block 1   imbalance 1.8   dropped  2.1 %   load 45 20 20 15 %"
+std::string expert_line(const ExpertLoad& block) {
+  double choices = 0;
+  for (const double load : block.load) {
+    choices += load;
+  }
+  std::string shares;
+  for (const double load : block.load) {
+    shares += fmt::format(" {:.0f}", choices > 0 ? 100 * load / choices : 0);
+  }
+  return fmt::format("    block {:<3} imbalance {:.1f}   dropped {:4.1f} %   load{} %\n",
+                     block.block, block.imbalance(), 100 * block.dropped(), shares);
+}
+
+/// A line for each block with experts; "" if there is none.
+std::string expert_lines(const std::vector<ExpertLoad>& experts) {
+  std::string text = experts.empty() ? "" : "  experts in the last step:\n";
+  for (const ExpertLoad& block : experts) {
+    text += expert_line(block);
+  }
+  return text;
 }
 
 std::string sync_text(const SyncState& sync) {
@@ -227,7 +251,7 @@ std::string data_size_text(const RunFacts& f) {
 /// "750 steps: 1.54 M tokens, 0.40 epochs, 0.34 tokens per parameter"
 std::string run_size_text(const RunFacts& f) {
   const auto units = static_cast<double>(f.steps * f.units_per_step);
-  std::string text = fmt::format("{} steps: {}", f.steps, counted(units, f.unit));
+  std::string text = fmt::format("{}: {}", plural(f.steps, "step"), counted(units, f.unit));
   if (f.data_units > 0) {
     text += fmt::format(", {:.2g} epochs", units / static_cast<double>(f.data_units));
   }
@@ -300,7 +324,8 @@ std::string run_facts_text(const RunFacts& f) {
       "a step   {} {}; {}FLOP of matrix products in the model (for MFU), {}FLOP executed "
       "(for HFU)\n",
       f.units_per_step, f.unit, count_text(f.model_flops), count_text(f.hardware_flops));
-  text += fmt::format("memory   {}{}: {}\n", to_text(f.memory), f.ranks.empty() ? "" : " on rank 0",
+  text += fmt::format("memory   {}{}: {}\n", to_text(f.memory),
+                      f.ranks.empty() ? "" : fmt::format(" on rank {}", f.memory_rank),
                       to_text(f.memory_parts));
   if (f.predicted) {
     text += fmt::format("predicted {} a step, MFU {:.0f} %: {}\n", to_text(f.predicted->step),
@@ -318,11 +343,12 @@ std::string run_facts_text(const RunFacts& f) {
 std::string run_end_text(const RunFacts& f, const RunSummary& e, const RunEndOptions& options) {
   std::string text;
   const std::int64_t steps = e.step - f.first_step;
-  text += fmt::format("\n{} {} steps, {}, in {}: {} a second",
+  text += fmt::format("\n{} {}, {}, in {}: {} a second",
                       e.stopped_early ? "Stopped early after"
                       : e.interrupted ? "Stopped after"
                                       : "Trained for",
-                      steps, counted(static_cast<double>(steps * f.units_per_step), f.unit),
+                      plural(steps, "step"),
+                      counted(static_cast<double>(steps * f.units_per_step), f.unit),
                       clock_text(e.time.count), counted(e.units_per_second, f.unit));
   if (steps > 0) {
     const double share = mfu(f, {e.time.count / static_cast<double>(steps)});
@@ -340,6 +366,7 @@ std::string run_end_text(const RunFacts& f, const RunSummary& e, const RunEndOpt
         "  gradients overflowed {} time{}; the step was repeated with half the loss scale\n",
         e.overflows, e.overflows == 1 ? "" : "s");
   }
+  text += expert_lines(e.experts);
   text += losses_text(f, e, options.terminal) + files_text(f, e) + next_text(f, e, options.program);
   return text;
 }

@@ -34,8 +34,8 @@ TEST(OptimizerText, NamesWhatIsWrong) {
     const char* words;
   };
   for (const Wrong& one :
-       {Wrong{"adam", "unknown optimizer 'adam'; use one of: adamw sgd momentum adagrad lion muon"},
-        {"sgd,beta1=0.9", "sgd has no setting 'beta1'; use weight-decay"},
+       {Wrong{"adam", "unknown optimizer 'adam'; did you mean adamw?"},
+        {"sgd,beta1=0.9", "unknown setting of sgd 'beta1'; use weight-decay"},
         {"adamw,beta2=1", "beta2 of adamw is '1'; it must be a number of 0 or more and below 1"},
         {"adamw,beta2=", "beta2 of adamw is ''"},
         {"adamw,eps=0", "eps of adamw is '0'; it must be a number above 0"},

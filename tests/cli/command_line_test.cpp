@@ -43,6 +43,48 @@ TEST(CommandLine, GroupsTheOptionsOfTrain) {
                    "--json", "\nExamples:\n"});
 }
 
+TEST(CommandLine, GroupsTheOptionsOfLongCommands) {
+  expect_in_order(run_program("generate --help").out,
+                  {"\nText:\n", "--prompt", "\nSampling:\n", "--top-k", "\nModel:\n", "--run",
+                   "\nExecution:\n", "--mesh"});
+  expect_in_order(run_program("bench --help").out,
+                  {"\nWhat to time:\n", "--sizes", "\nPredictions and tuning:\n", "--tune",
+                   "\nOutput:\n", "--json"});
+  expect_in_order(run_program("schedule --help").out,
+                  {"\nCollective:\n", "--algorithm", "\nCost model:\n", "--alpha", "\nOutput:\n",
+                   "--svg", "\nComparison:\n", "--sizes"});
+}
+
+/// The words that people search for.
+TEST(CommandLine, HelpOfTrainHasTheStandardTerms) {
+  setenv("COLUMNS", "1000", 1);  // NOLINT(concurrency-mt-unsafe): unwrapped
+  const std::string help = run_program("train --help").out;
+  unsetenv("COLUMNS");  // NOLINT(concurrency-mt-unsafe)
+  for (const char* term :
+       {"gradient accumulation", "activation checkpointing", "FSDP", "perplexity", "prompt"}) {
+    EXPECT_NE(help.find(term), std::string::npos) << term;
+  }
+}
+
+TEST(CommandLine, OffersOnlyWhatACommandTakes) {
+  for (const char* command : {"train", "plan show", "simulate"}) {
+    const std::string help = run_program(std::string(command) + " --help").out;
+    EXPECT_EQ(help.find("terapipe"), std::string::npos) << command;
+    EXPECT_EQ(help.find("auto: the plan") != std::string::npos, std::string(command) == "train");
+  }
+}
+
+TEST(CommandLine, SaysInItsOwnWordsWhatIsWrong) {
+  expect_refused("help train foo", {"trireme train has no commands of its own; leave out 'foo'"});
+  expect_refused("evaluate --model a --model b", {"--model is given 2 times; give it once"});
+  expect_refused("train --steps", {"--steps needs a value"});
+  expect_refused("report", {"missing argument runs"});
+  expect_refused("train --plan x --recompute full", {"--recompute and --plan exclude each other"});
+  expect_refused("bench allredce", {"unknown operation 'allredce'; did you mean allreduce?"});
+  expect_refused("bench foo", {"use all, matrix, broadcast"});
+  expect_refused("repartition --shape 3", {"'3' is not rows x columns; write it like 512x256"});
+}
+
 std::size_t widest_line(const std::string& text) {
   std::istringstream lines(text);
   std::size_t widest = 0;

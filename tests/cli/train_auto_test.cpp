@@ -88,8 +88,22 @@ TEST_F(TrainAuto, WithoutAProbeItMeasuresTheMachineFirst) {
   EXPECT_NE(alone.out.find("2 ranks: data=2"), std::string::npos) << alone.out;
   const Ran ran = run_program(small() + "-n 2 --mesh auto");
   ASSERT_EQ(ran.exit_code, 0) << ran.err;
-  EXPECT_NE(ran.out.find("plan     measures this machine first"), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("plan     measuring this machine"), std::string::npos) << ran.out;
   EXPECT_NE(ran.out.find("; predicted "), std::string::npos) << ran.out;
+}
+
+/// Measuring takes seconds, and nothing has begun by then.
+TEST_F(TrainAuto, AStopSignalWhileMeasuringEndsItAtOnce) {
+  std::filesystem::remove(cli::host_file_path());
+  const std::string run = new_run();
+  Started started(kSmall + "-n 2 --mesh auto --run-folder " + run, folder_.path());
+  ASSERT_TRUE(becomes_true(
+      [&] { return read_text(folder_ / "out").find("measuring") != std::string::npos; }, kAMinute));
+  kill(started.process(), SIGTERM);
+  const Ran ran = started.wait(kAFewSeconds);
+  EXPECT_EQ(ran.exit_code, 143) << ran.err;
+  EXPECT_EQ(ran.err, "\ntrireme: stopping: the run has not begun, nothing to save\n");
+  EXPECT_FALSE(std::filesystem::exists(run));
 }
 
 TEST_F(TrainAuto, RefusesInOneLine) {

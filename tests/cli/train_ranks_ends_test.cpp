@@ -122,18 +122,49 @@ TEST_F(TrainRanks, WhenALaunchedRankIsKilledTheOthersSayHowToResume) {
       << ran.err;
 }
 
-/// A signal that comes as soon as the program handles it, before the first step.
+/// A signal that comes as soon as the run exists, before the first step.
 TEST_F(TrainRanks, AStopSignalWhileStartingSavesTheBeginning) {
   for (const char* ranks : {"", "-n 2"}) {
     const std::string run = new_run();
     Started started("train --model gpt-nano --steps 1000000 --run-folder " + run + " " + ranks,
                     folder_.path());
-    ASSERT_TRUE(becomes_true([&] { return catches(started.process(), SIGTERM); }, kAMinute));
+    ASSERT_TRUE(becomes_true([&] { return fs::exists(run); }, kAMinute));
     kill(started.process(), SIGTERM);
     const Ran ran = started.wait(kAMinute);
     EXPECT_EQ(ran.exit_code, 143) << ran.err;
     EXPECT_TRUE(fs::exists(run + "/checkpoints/latest")) << ran.out << ran.err;
     EXPECT_NE(ran.out.find("train --resume " + run), std::string::npos) << ran.out;
+  }
+}
+
+/// Nobody may ever write to the pipe.
+TEST_F(TrainRanks, AStopSignalWhileReadingStandardInputEndsItAtOnce) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  const std::string run = new_run();
+  Started started(kSmall + "--data - --run-folder " + run, folder_.path(),
+                  [&] { dup2(ends[0], STDIN_FILENO); });
+  ASSERT_TRUE(becomes_true([&] { return catches(started.process(), SIGTERM); }, kAMinute));
+  kill(started.process(), SIGTERM);
+  const Ran ran = started.wait(kAFewSeconds);
+  close(ends[0]);
+  close(ends[1]);
+  EXPECT_EQ(ran.exit_code, 143) << ran.err;
+  EXPECT_EQ(ran.err, "\ntrireme: stopping: the run has not begun, nothing to save\n");
+  EXPECT_FALSE(fs::exists(run));
+}
+
+/// UCX's library installs handlers for these when it is loaded; they would hide the core dump of a crash.
+TEST_F(TrainRanks, ACrashIsNotCaught) {
+  const std::unique_ptr<Started> started = start(new_run(), "-n 2");
+  std::vector<pid_t> processes = started->ranks();
+  ASSERT_EQ(processes.size(), 2U);
+  processes.push_back(started->process());
+  for (const pid_t process : processes) {
+    EXPECT_TRUE(catches(process, SIGTERM));
+    for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE}) {
+      EXPECT_FALSE(catches(process, signal)) << signal;
+    }
   }
 }
 
@@ -183,7 +214,7 @@ TEST_F(TrainRanks, RefusesInOneLineWhatCannotBe) {
            {"--mesh pipe=2 --schedule round", "unknown pipeline schedule 'round'"},
            {"--mesh pipe=2 --schedule chimera", "no micro-batch goes through"},
            {"--mesh pipe=2 --microbatches 2 --schedule pipedream", "use --clip 0"},
-           {"-n 2 --zero 4", "invalid ZeRO level 4"},
+           {"-n 2 --zero 4", "--zero is 4; it must be 0, 1, 2 or 3"},
            {"-n 2 --context spiral", "--context: unknown context parallelism 'spiral'"},
            {"-n 2 --compress top-k:0", "--compress: 'top-k:0': the share"},
            {"-n 2 --compress top-k:2", "above 0 and at most 1, such as top-k:0.01"},

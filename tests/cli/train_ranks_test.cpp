@@ -225,8 +225,8 @@ TEST_F(TrainRanks, APlanSaysWhatIsRecomputed) {
   EXPECT_EQ(recompute_in("run-2/settings.json"), "selective");
   (void)resumed(folder_ / "run-2", "--steps 6 --recompute 1GiB");
   EXPECT_EQ(recompute_in("run-2/settings.json"), "1024MiB");
-  expect_refused("--recompute full --plan " + alone, "--recompute excludes --plan");
-  expect_refused("--zero 1 --plan " + alone, "--plan excludes --zero");
+  expect_refused("--recompute full --plan " + alone, "--recompute and --plan exclude each other");
+  expect_refused("--zero 1 --plan " + alone, "--plan and --zero exclude each other");
   expect_refused("-n 2 --recompute 1KiB", "activations cannot be kept within 1 KiB");
 }
 

@@ -149,9 +149,15 @@ TEST_F(TrainResume, RestoresAllOptions) {
   const std::string run = new_run();
   (void)expect_success(kSmall +
                        "--steps 2 --save-every 7,1h --keep 2 --validate-every 2 --tensorboard "
+                       "--threads 1 --device cpu --gpu-exchange host --memory-limit 1GiB "
                        "--mesh data=2 --zero 1 --microbatches 3 --run-folder " +
                        run);
   const Json before = Json::parse(read_text(run + "/settings.json"));
+  EXPECT_EQ(before["threads"], 1);
+  EXPECT_EQ(before["device"], "cpu");
+  EXPECT_EQ(before["gpu-exchange"], "host");
+  EXPECT_EQ(before["memory-limit"], "1GiB");
+  EXPECT_EQ(before["encrypt"], false);
   const std::string plan = read_text(run + "/plan.json");
   (void)expect_success("train --steps 4 --resume " + run);
   Json expected = before;
@@ -201,6 +207,27 @@ TEST_F(TrainResume, DataMayMoveButNotChange) {
                "c: has 9 tokens");
 }
 
+/// Nothing of the last bytes is in a window, but what is held out for validation depends on their number.
+TEST_F(TrainResume, DataMayNotGrowByLessThanAWindow) {
+  const std::string run = new_run();
+  const std::string data = text_file("a");
+  (void)expect_success(kSmall + "--steps 2 --data " + data + " --run-folder " + run);
+  write_text(data, read_text(data) + "x");
+  expect_error("train --steps 3 --resume " + run, "are not what");
+}
+
+TEST_F(TrainResume, ValidationDataMayMove) {
+  const std::string run = new_run();
+  const std::string held_out = text_file("held-out", 5000);
+  (void)expect_success(kSmall + "--steps 2 --data " + text_file("a") + " --validation-data " +
+                       held_out + " --run-folder " + run);
+  const std::string moved = folder_ / "moved";
+  fs::rename(held_out, moved);
+  expect_error("train --steps 3 --resume " + run,
+               "if it has moved, give its new place with --validation-data");
+  (void)expect_success("train --steps 3 --resume " + run + " --validation-data " + moved);
+}
+
 TEST_F(TrainResume, GeneratedDataStaysGenerated) {
   const std::string run = new_run();
   (void)expect_success(kSmall + "--steps 2 --run-folder " + run);
@@ -244,6 +271,27 @@ TEST_F(TrainResume, TheMemoryLineIsWhatTheCheckDemands) {
   const Ran refused = run_program(small + new_run() + " --memory-limit 1KiB");
   EXPECT_NE(refused.err.find(fmt::format("this run needs {} of memory", needs)), std::string::npos)
       << needs << refused.err;
+}
+
+/// The last stage has the head, and so the most.
+TEST_F(TrainResume, TheMemoryLineIsThatOfTheRankThatNeedsMost) {
+  const std::string small =
+      kSmall + "--threads 1 --steps 1 --mesh pipe=2 --microbatches 2 --run-folder ";
+  const std::string run = new_run();
+  const Ran ran = expect_success(small + run);
+  const Json facts = Json::parse(read_text(run + "/facts.json"));
+  const auto needs = facts["memory_bytes"].get<std::int64_t>();
+  EXPECT_NE(ran.out.find(fmt::format("on rank {}: ", facts["memory_rank"].get<int>())),
+            std::string::npos)
+      << ran.out;
+  (void)expect_success(fmt::format("{}{} --memory-limit {}", small, new_run(), needs));
+  const Ran refused =
+      run_program(fmt::format("{}{} --memory-limit {}", small, new_run(), needs - 1));
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_NE(refused.err.find(
+                fmt::format("({} B) of memory on rank {}", needs, facts["memory_rank"].get<int>())),
+            std::string::npos)
+      << refused.err;
 }
 
 TEST_F(TrainResume, ALimitOneByteTooLowIsTellableFromTheNeed) {

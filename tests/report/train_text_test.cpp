@@ -60,6 +60,51 @@ TEST(TrainText, ShowsValidationAsSoonAsItIsMeasured) {
             0U);
 }
 
+TEST(TrainText, ShowsTheExpertsOfEveryBlock) {
+  const std::vector<ExpertLoad> experts{{.block = 1, .load = {6, 2, 0, 0}, .drops = 2},
+                                        {.block = 3, .load = {2, 2, 2, 2}, .drops = 0}};
+  const RunFacts facts = facts_of(10);
+  StepReport report;
+  report.experts = experts;
+  const std::vector<std::string> parts = progress_parts(facts, report, {1});
+  EXPECT_NE(std::ranges::find(parts, "imbalance 3.0 1.0, dropped 25.0 0.0 %"), parts.end())
+      << fmt::format("{}", fmt::join(parts, " · "));
+  RunSummary end;
+  end.step = 3;
+  EXPECT_EQ(run_end_text(facts, end, {}).find("experts"), std::string::npos);
+  end.experts = experts;
+  EXPECT_NE(run_end_text(facts, end, {})
+                .find("  experts in the last step:\n"
+                      "    block 1   imbalance 3.0   dropped 25.0 %   load 75 25 0 0 %\n"
+                      "    block 3   imbalance 1.0   dropped  0.0 %   load 25 25 25 25 %\n"),
+            std::string::npos)
+      << run_end_text(facts, end, {});
+}
+
+/// What a run works with, before its first step.
+TEST(TrainText, StatesDefaultsEpochsAndTokensPerParameter) {
+  RunFacts facts = facts_of(750);
+  facts.model = "gpt-mini";
+  facts.parameters = 15'000;
+  facts.data = "book.txt";
+  facts.data_units = 3'000;
+  facts.validation_units = 150;
+  facts.optimizer = "adamw,beta1=0.9";
+  facts.rate = "cosine:0.003,warmup=50";
+  facts.dtype = "f32";
+  facts.gradients = "averaged (mean) over all 10 tokens of a step";
+  const std::string text = run_facts_text(facts);
+  for (const char* line :
+       {"data     book.txt: 3.0 k tokens, and 150 for validation\n",
+        "run      750 steps: 7.5 k tokens, 2.5 epochs, 0.5 tokens per parameter\n",
+        "optimizer adamw,beta1=0.9\n", "rate     cosine:0.003,warmup=50\n",
+        "dtype    f32; gradients averaged (mean) over all 10 tokens of a step\n"}) {
+    EXPECT_NE(text.find(line), std::string::npos) << line << text;
+  }
+  facts.steps = 1;
+  EXPECT_NE(run_facts_text(facts).find("run      1 step: 10 tokens"), std::string::npos);
+}
+
 TEST(TrainText, ShowsNotesAndQuotesPaths) {
   RunFacts facts = facts_of(10);
   facts.notes = {"--zero 3 has no effect: there is one rank"};

@@ -40,7 +40,7 @@ TEST(SaveInterval, IsStepsOrATimeOrBoth) {
 TEST(SaveInterval, RefusesWhatIsNone) {
   for (const char* text : {"", "often", "-1", "0s", "5,6", "1s,2s", "5,0", "0,5", "5,", "1,2s,3"}) {
     SCOPED_TRACE(text);
-    expect_error(ErrorKind::Usage, "is not an interval", [&] { (void)parse_save_interval(text); });
+    expect_error(ErrorKind::Usage, "invalid interval", [&] { (void)parse_save_interval(text); });
   }
 }
 

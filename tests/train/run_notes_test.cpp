@@ -109,6 +109,26 @@ TEST(RunNotes, NameABalanceThatIsThatOfTheBatch) {
   EXPECT_EQ(experts.notes(), "");
 }
 
+TEST(RunNotes, KnowTheMachine) {
+  Case one;
+  one.settings.threads = 500;
+  one.settings.gpu_exchange = "nccl";
+  const auto notes = [&](std::optional<int> cores) {
+    return fmt::format("{}", fmt::join(run_notes(one.settings, one.plan, one.model, cores), "\n"));
+  };
+  EXPECT_EQ(notes(2),
+            "--threads 500 is slower than --threads 2: this machine has 2 cores\n"
+            "--gpu-exchange nccl has no effect: the run is on the CPU");
+  EXPECT_EQ(notes({}), "");  // on a GPU
+}
+
+TEST(RunNotes, NameCheckpointsThatAreNotSaved) {
+  Case one;
+  one.settings.save_every = "0";
+  one.settings.keep = 5;
+  EXPECT_EQ(one.notes(), "--keep 5 has no effect: --save-every 0 saves one checkpoint, at the end");
+}
+
 TEST(RunNotes, WarnAboutRanksThatWillIdle) {
   Case data = on_mesh("data=4");
   data.settings.batch = 3;

@@ -125,7 +125,7 @@ Fields environment_of(const RunRecord& run) {
               {"ranks", f.ranks.empty() ? "one device" : f.ranks},
               {"peak for MFU", fmt::format("{:.4g} FLOP/s", f.peak_flops)},
               {"large matrix product", fmt::format("{:.4g} FLOP/s", f.measured_flops)},
-              {"memory of rank 0", to_text(f.memory)}};
+              {fmt::format("memory of rank {}", f.memory_rank), to_text(f.memory)}};
   }
   if (run.environment) {
     const RunEnvironment& e = *run.environment;

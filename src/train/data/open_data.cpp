@@ -244,6 +244,9 @@ TrainData open_data(const ModelConfig& model, const TrainSettings& settings,
   TrainData data;
   data.name = source.name;
   data.vocabulary = vocabulary_of(settings, source.tokens);
+  data.tokens = settings.data.empty()
+                    ? 0
+                    : source.tokens.size() + (files.validation ? files.validation->size() : 0);
   data.training = batches(option, source.tokens, source_options(settings, train::Part::Training));
   if (files.validation) {
     data.validation = batches("--validation-data", *files.validation, separate_options(settings));

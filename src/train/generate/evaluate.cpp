@@ -55,6 +55,22 @@ TrainSettings data_settings(const EvaluateOptions& options, const ModelSource& s
   return settings;
 }
 
+TrainData open_for(const TrainSettings& settings, const ModelSource& source,
+                   const DataInput& input) {
+  try {
+    return open_train_data(settings, source.config, input);
+  } catch (const Error& error) {
+    if (std::string_view(error.what()).starts_with("--vocabulary")) {  // not an option here
+      throw Error(
+          ErrorKind::Usage,
+          fmt::format("--data: it has more tokens than the {} that {} knows; give data like "
+                      "what the model was trained on",
+                      source.config.vocabulary, source.name));
+    }
+    throw;
+  }
+}
+
 PreparedData prepare(const EvaluateOptions& options) {
   PreparedData prepared;
   prepared.source = train::open_model_source(options.source);
@@ -62,7 +78,7 @@ PreparedData prepare(const EvaluateOptions& options) {
   const ModelConfig& config = prepared.source.config;
   DataInput input = options.input;
   input.run_folder = options.source.run;
-  prepared.data = open_train_data(settings, config, input);
+  prepared.data = open_for(settings, prepared.source, input);
   prepared.batches = prepared.data.validation.get();
   require(prepared.batches != nullptr,
           fmt::format("{} set no data aside for validation; give --data", prepared.source.name));

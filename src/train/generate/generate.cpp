@@ -63,6 +63,9 @@ class Generation {
     GenerateSummary summary;
     summary.model = source_.name;
     summary.prompt = request_.prompt;
+    if (leads() && options_.on_begin) {
+      options_.on_begin();
+    }
     const Clock::time_point start = Clock::now();
     for (const std::int32_t token : request_.prompt) {
       decoder.append(token);

@@ -73,9 +73,16 @@ HostBuffer copy_of(const TensorView& tensor, const ModelParameter& parameter) {
   return buffer;
 }
 
+/// The checkpoint with the lowest validation loss if the run keeps it, else the newest; nothing if there is none.
+std::optional<LoadedCheckpoint> load_trained(const TrainSettings& settings,
+                                             const std::string& run) {
+  auto best = settings.keep_best ? load_latest(run + "/best") : std::nullopt;
+  return best ? std::move(best) : load_latest(run + "/checkpoints");
+}
+
 ModelSource open_run(const ModelSourceOptions& options) {
-  const TrainSettings settings = load_settings(options.run);
-  auto loaded = load_latest(options.run + "/checkpoints");
+  const TrainSettings settings = parsed("--run", options.run, load_settings);
+  auto loaded = load_trained(settings, options.run);
   if (!loaded) {
     throw Error(ErrorKind::Input, fmt::format("{} has no checkpoint yet", options.run));
   }

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/indexed_vector.h"
+#include "base/json_text.h"
 #include "train/data/bpe.h"
 #include "train/data/language.h"
 #include "trireme/error.h"
@@ -71,11 +72,13 @@ class LanguageCodec : public TextCodec {
   }
   [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text) const override {
     std::vector<std::int32_t> tokens;
-    for (const char c : text) {
-      const std::size_t symbol = symbols_.find(c);
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      const std::size_t symbol = symbols_.find(text[i]);
       require(symbol != std::string::npos,
-              fmt::format("--prompt: the generated language has no '{}'; its symbols are {}", c,
-                          symbols_));
+              fmt::format("--prompt: the generated language has no {}; it has letters, spaces, "
+                          "line breaks and some punctuation",
+                          in_quotes(text.substr(
+                              i, std::max<std::size_t>(1, utf8_length(text.substr(i)))))));
       tokens.push_back(static_cast<std::int32_t>(symbol));
     }
     return tokens;

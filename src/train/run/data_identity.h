@@ -7,7 +7,7 @@
 
 namespace trireme::train {
 
-/// "4000 examples of 128 tokens, xxh3 1f…": the number of windows, and a hash of all of them or, if there are many, of
+/// "512100 tokens, 4000 examples of 128 tokens, xxh3 1f…": the number of tokens and of windows, and a hash of all of them or, if there are many, of
 /// windows spread over them. "" if the data is generated.
 [[nodiscard]] std::string data_identity(const TrainData& data, const TrainSettings& settings);
 

@@ -19,7 +19,7 @@ namespace {
 std::int64_t whole(std::string_view what, std::string_view text) {
   const std::optional<std::int64_t> value = parse_integer(text);
   if (!value || *value < 0) {
-    refuse_experts(fmt::format("{} is {}, not an integer of 0 or more", what, in_quotes(text)));
+    refuse_experts(fmt::format("expected {}, got {}", what, in_quotes(text)));
   }
   return *value;
 }
@@ -29,7 +29,8 @@ double real(std::string_view what, std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value) ||
       value < 0) {
-    refuse_experts(fmt::format("{} is {}, not a number of 0 or more", what, in_quotes(text)));
+    refuse_experts(
+        fmt::format("{}: expected a number of 0 or more, got {}", what, in_quotes(text)));
   }
   return value;
 }
@@ -60,9 +61,9 @@ std::int64_t balance_groups(std::string_view text) {
 
 void set(ModelConfig& config, std::string_view name, std::string_view value) {
   if (name == "per-token") {
-    config.experts_per_token = whole(name, value);
+    config.experts_per_token = whole("per-token=NUMBER", value);
   } else if (name == "every") {
-    config.mixture_every = whole(name, value);
+    config.mixture_every = whole("every=NUMBER", value);
   } else if (name == "gate") {
     config.gate_order = gate_order(value);
   } else if (name == "capacity") {
@@ -72,14 +73,13 @@ void set(ModelConfig& config, std::string_view name, std::string_view value) {
   } else if (name == "per") {
     config.balance_groups = balance_groups(value);
   } else if (name == "shared") {
-    config.shared_experts = whole(name, value);
+    config.shared_experts = whole("shared=NUMBER", value);
   } else if (name == "noise") {
     config.noisy_router = on_or_off(name, value);
   } else {
-    refuse_experts(
-        fmt::format("unknown setting {}; use per-token, every, gate, capacity, "
-                    "balance, per, shared and noise",
-                    in_quotes(name)));
+    refuse_experts(unknown_name(
+        "setting", name,
+        {"per-token", "every", "gate", "capacity", "balance", "per", "shared", "noise"}));
   }
 }
 
@@ -87,7 +87,7 @@ void set(ModelConfig& config, std::string_view name, std::string_view value) {
 
 void parse_experts(std::string_view text, ModelConfig& config) {
   const SettingList list = split_settings(text);
-  config.experts = whole("their number", list.head);
+  config.experts = whole("a number of experts", list.head);
   if (const auto name = list.repeated_name()) {
     refuse_experts(fmt::format("{} is given twice", in_quotes(*name)));
   }

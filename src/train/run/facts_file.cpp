@@ -107,6 +107,9 @@ RunFacts facts_of(const Json& json) {
   reader.read("peak_flops_per_second", f.peak_flops);
   reader.read("measured_flops_per_second", f.measured_flops);
   reader.read("memory_bytes", f.memory.count);
+  if (json.find("memory_rank") != nullptr) {  // runs recorded before had that of rank 0
+    reader.read("memory_rank", f.memory_rank);
+  }
   reader.read("ranks", f.ranks);
   reader.read("not_predicted", f.not_predicted);
   read_lists(json, f);
@@ -159,6 +162,7 @@ std::string to_text(const RecordedFacts& recorded) {
   json["peak_flops_per_second"] = f.peak_flops;
   json["measured_flops_per_second"] = f.measured_flops;
   json["memory_bytes"] = f.memory.count;
+  json["memory_rank"] = f.memory_rank;
   json["memory_parts"] = parts_json(f.memory_parts);
   json["ranks"] = f.ranks;
   json["not_predicted"] = f.not_predicted;

@@ -151,6 +151,30 @@ bool has_memory(const TrainerOptions& options, const MemoryNeed& need, std::opti
   return *worst == 0;
 }
 
+LargestNeed largest_need(const MemoryNeed& mine, Ranks& ranks) {
+  if (ranks.world() == nullptr) {
+    return {.rank = 0, .need = mine};
+  }
+  World& world = *ranks.world();
+  const std::vector<std::int64_t> totals = all_of(world, mine.total().count);
+  const auto rank = static_cast<int>(std::ranges::max_element(totals) - totals.begin());
+  MemoryNeed need = mine;
+  std::vector<Bytes*> sizes{&need.arena,      &need.workspace,       &need.update,
+                            &need.evaluation, &need.synchronization, &need.use.peak};
+  for (Bytes& size : need.use.at_peak) {
+    sizes.push_back(&size);
+  }
+  std::vector<std::int64_t> counts;
+  for (const Bytes* size : sizes) {
+    counts.push_back(size->count);
+  }
+  world.all().run(broadcast<std::int64_t>(counts, rank));
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    sizes[i]->count = counts[i];
+  }
+  return {.rank = rank, .need = need};
+}
+
 std::vector<MemoryPart> memory_parts(const MemoryNeed& need) {
   std::vector<MemoryPart> parts;
   for (std::size_t c = 0; c < kCategories; ++c) {

@@ -28,6 +28,14 @@ void require_memory(const TrainerOptions& options, const MemoryNeed& need,
 [[nodiscard]] bool has_memory(const TrainerOptions& options, const MemoryNeed& need,
                               std::optional<Bytes> limit, Device& device, Ranks& ranks);
 
+/// What the rank that needs most needs; of equals, the first.
+struct LargestNeed {
+  int rank = 0;
+  MemoryNeed need{};  ///< only its sizes
+};
+/// The same on all ranks; collective.
+[[nodiscard]] LargestNeed largest_need(const MemoryNeed& mine, Ranks& ranks);
+
 /// Everything that a run needs, as far as it is not empty: all categories at the peak of a step, the gaps in the arena
 /// at that point, the update if it is split from the step, and evaluation.
 [[nodiscard]] std::vector<MemoryPart> memory_parts(const MemoryNeed& need);

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "plan/pipeline_tables.h"
 #include "trireme/error.h"
 #include "trireme/files.h"
 #include "trireme/message.h"
@@ -19,11 +20,8 @@ constexpr std::string_view kAuto = "auto";
 
 /// Sets the schedule from its name or from a file with a table, which also sets the number of micro-batches.
 void set_schedule(const std::string& given, Plan& plan) {
-  std::vector<std::string> names;
-  for (const PipelineSchedule& row : pipeline_schedules()) {
-    names.emplace_back(row.name);
-  }
-  if (std::ranges::find(names, given) != names.end()) {
+  const std::vector<std::string> names = plan_schedule_names();
+  if (given == kTokenSchedule || std::ranges::find(names, given) != names.end()) {
     plan.schedule = given;
     return;
   }
@@ -46,12 +44,24 @@ void set_options(const PlanOptions& from, Plan& plan) {
   set_schedule(from.schedule, plan);
   plan.chunks = from.chunks;
   plan.zero = from.zero.value_or(0);
+  require(plan.zero >= 0 && plan.zero <= 3,
+          fmt::format("--zero is {}; it must be 0, 1, 2 or 3", plan.zero));
   plan.sequence = from.sequence;
   plan.context = parsed("--context", from.context, parse_context);
   plan.compression = parsed("--compress", from.compression, parse_compression);
 }
 
 }  // namespace
+
+std::vector<std::string> plan_schedule_names() {
+  std::vector<std::string> names;
+  for (const PipelineSchedule& row : pipeline_schedules()) {
+    if (row.name != kTokenSchedule) {
+      names.emplace_back(row.name);
+    }
+  }
+  return names;
+}
 
 bool PlanOptions::is_automatic() const {
   return mesh == kAuto;

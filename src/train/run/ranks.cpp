@@ -7,7 +7,6 @@
 #include "trireme/train.h"
 
 namespace trireme::train {
-namespace {
 
 int index_along_data(const Mesh& mesh, int rank) {
   if (mesh.size("data") == 1 || rank >= mesh.devices()) {
@@ -16,8 +15,6 @@ int index_along_data(const Mesh& mesh, int rank) {
   const std::vector<int> along = mesh.group_of("data", rank);
   return static_cast<int>(std::ranges::find(along, rank) - along.begin());
 }
-
-}  // namespace
 
 WorldOptions rank_world_options() {
   WorldOptions options;

@@ -20,6 +20,9 @@ namespace trireme::train {
 /// The first rank where `here` is true, or the number of ranks if there is none. Collective.
 [[nodiscard]] int first_rank_with(World& world, bool here);
 
+/// The place of a rank along the mesh's data axis.
+[[nodiscard]] int index_along_data(const Mesh& mesh, int rank);
+
 /// The plan of one worker, if workers have models of their own: the plan without the `data` axis.
 [[nodiscard]] Plan plan_of_worker(const Plan& plan, const SyncSpec& sync);
 /// How many workers have models of their own; 1 if all ranks run one program.

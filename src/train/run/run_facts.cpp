@@ -79,12 +79,13 @@ std::string rate_text(LearningRate rate) {
   return to_text(rate);
 }
 
-/// "averaged over all 2048 tokens of a step"
+/// "averaged (mean) over all 2048 tokens of a step"
 std::string gradients_text(const RunFacts& facts, int workers, const std::string& sync) {
   return workers == 1
-             ? fmt::format("averaged over all {} {} of a step", facts.units_per_step, facts.unit)
+             ? fmt::format("averaged (mean) over all {} {} of a step", facts.units_per_step,
+                           facts.unit)
              : fmt::format(
-                   "averaged over the {} {} of each worker's share; {} combines the workers",
+                   "averaged (mean) over the {} {} of each worker's share; {} combines the workers",
                    facts.units_per_step / workers, facts.unit, sync);
 }
 
@@ -166,12 +167,16 @@ RunFacts collect_facts(const RunParts& parts, Ranks& ranks, const CompiledTraini
       measure_peak(ranks, device, parse_dtype(parts.settings.dtype)) * concurrent;
   facts.peak_flops = specified_peak(device, parts.settings.dtype) * concurrent;
   facts.peak_flops = facts.peak_flops > 0 ? facts.peak_flops : facts.measured_flops;
-  facts.memory = parts.memory.total();
-  facts.memory_parts = memory_parts(parts.memory);
+  const LargestNeed largest = largest_need(parts.memory, ranks);
+  facts.memory = largest.need.total();
+  facts.memory_parts = memory_parts(largest.need);
+  facts.memory_rank = largest.rank;
   facts.ranks = ranks_text(parts.plan, parts.settings.sync);
   facts.gradient_traffic = gradient_traffic(parts, compiled);
   facts.bounds = parts.data.bounds;
-  facts.notes = run_notes(parts.settings, parts.plan, parts.model.config);
+  facts.notes =
+      run_notes(parts.settings, parts.plan, parts.model.config,
+                device.machine_share() > 0 ? std::optional(usable_cores()) : std::nullopt);
   predict_step(parts, ranks, compiled, device, facts);
   return facts;
 }

@@ -11,14 +11,20 @@
 namespace trireme::train {
 namespace {
 
+std::string effectless(const std::string& option, const std::string& why) {
+  return fmt::format("{} has no effect: {}", option, why);
+}
+
 class Notes {
  public:
   Notes(const TrainSettings& settings, const Plan& plan, const AnyModelConfig& model)
-      : settings_(settings), plan_(plan), model_(model) {}
+      : settings_(settings), plan_(plan), model_(model), notes_(plan_notes(plan)) {}
 
-  std::vector<std::string> find() && {
-    find_plan_options();
+  std::vector<std::string> find(std::optional<int> cores) && {
     find_settings();
+    if (cores) {
+      find_machine(*cores);
+    }
     find_idle_stages();
     find_idle_data_ranks();
     if (const auto* language = std::get_if<ModelConfig>(&model_)) {
@@ -36,30 +42,17 @@ class Notes {
  private:
   void no_effect(bool given, const std::string& option, const std::string& why) {
     if (given) {
-      notes_.push_back(fmt::format("{} has no effect: {}", option, why));
+      notes_.push_back(effectless(option, why));
     }
   }
 
-  [[nodiscard]] bool lacks(std::string_view axis) const { return plan_.mesh.size(axis) == 1; }
-
-  void find_plan_options() {
-    const Plan defaults;
-    no_effect(plan_.zero > 0 && lacks("data"), fmt::format("--zero {}", plan_.zero),
-              "it shards along data, which the mesh does not have");
-    no_effect(plan_.sequence && lacks("tensor"), "--sequence",
-              "it shards along tensor, which the mesh does not have");
-    no_effect(plan_.context != defaults.context && lacks("context"),
-              fmt::format("--context {}", to_text(plan_.context)), "the mesh has no context axis");
-    const auto rows = pipeline_schedules();
-    const auto row = std::ranges::find(rows, plan_.schedule, &PipelineSchedule::name);
-    const bool has_chunks = row != rows.end() && row->has_chunks;
-    no_effect(plan_.chunks > 1 && !plan_.table && (lacks("pipe") || !has_chunks),
-              fmt::format("--chunks {}", plan_.chunks),
-              lacks("pipe")
-                  ? "the mesh has no pipe axis"
-                  : fmt::format("the schedule {} has one stage per rank", plan_.schedule));
-    no_effect(plan_.schedule != defaults.schedule && !plan_.table && lacks("pipe"),
-              fmt::format("--schedule {}", plan_.schedule), "the mesh has no pipe axis");
+  void find_machine(int cores) {
+    if (settings_.threads > cores) {
+      notes_.push_back(fmt::format("--threads {} is slower than --threads {}: this machine has {}",
+                                   settings_.threads, cores, plural(cores, "core")));
+    }
+    no_effect(settings_.gpu_exchange != "auto",
+              fmt::format("--gpu-exchange {}", settings_.gpu_exchange), "the run is on the CPU");
   }
 
   void find_settings() {
@@ -75,6 +68,9 @@ class Notes {
     no_effect(
         settings_.validation != TrainSettings{}.validation && !settings_.validation_data.empty(),
         fmt::format("--validation {}", settings_.validation), "--validation-data names the data");
+    no_effect(settings_.save_every == "0" && settings_.keep != TrainSettings{}.keep,
+              fmt::format("--keep {}", settings_.keep),
+              "--save-every 0 saves one checkpoint, at the end");
     no_effect(settings_.master == "none" && !is_half(parse_dtype(settings_.dtype)), "--master none",
               fmt::format("{} weights have no master copies", settings_.dtype));
   }
@@ -133,8 +129,39 @@ class Notes {
 }  // namespace
 
 std::vector<std::string> run_notes(const TrainSettings& settings, const Plan& plan,
-                                   const AnyModelConfig& model) {
-  return Notes(settings, plan, model).find();
+                                   const AnyModelConfig& model, std::optional<int> cores) {
+  return Notes(settings, plan, model).find(cores);
 }
 
 }  // namespace trireme::train
+
+namespace trireme {
+
+std::vector<std::string> plan_notes(const Plan& plan) {
+  const Plan defaults;
+  std::vector<std::string> notes;
+  const auto lacks = [&](std::string_view axis) { return plan.mesh.size(axis) == 1; };
+  const auto no_effect = [&](bool given, const std::string& option, const std::string& why) {
+    if (given) {
+      notes.push_back(train::effectless(option, why));
+    }
+  };
+  no_effect(plan.zero > 0 && lacks("data"), fmt::format("--zero {}", plan.zero),
+            "it shards along data, which the mesh does not have");
+  no_effect(plan.sequence && lacks("tensor"), "--sequence",
+            "it shards along tensor, which the mesh does not have");
+  no_effect(plan.context != defaults.context && lacks("context"),
+            fmt::format("--context {}", to_text(plan.context)), "the mesh has no context axis");
+  const auto rows = pipeline_schedules();
+  const auto row = std::ranges::find(rows, plan.schedule, &PipelineSchedule::name);
+  const bool has_chunks = row != rows.end() && row->has_chunks;
+  no_effect(plan.chunks > 1 && !plan.table && (lacks("pipe") || !has_chunks),
+            fmt::format("--chunks {}", plan.chunks),
+            lacks("pipe") ? "the mesh has no pipe axis"
+                          : fmt::format("the schedule {} has one stage per rank", plan.schedule));
+  no_effect(plan.schedule != defaults.schedule && !plan.table && lacks("pipe"),
+            fmt::format("--schedule {}", plan.schedule), "the mesh has no pipe axis");
+  return notes;
+}
+
+}  // namespace trireme

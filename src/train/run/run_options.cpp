@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
+#include "train/run/rank_data.h"
 #include "trireme/error.h"
 #include "trireme/files.h"
 #include "trireme/load_model.h"
@@ -18,18 +20,31 @@ namespace {
 /// Why the run cannot resume with these settings; "" if it can.
 std::string find_resume_problem(const RunOptions& options) {
   try {
-    (void)resumed_settings(load_settings(options.resume), options.settings, setting_names());
+    (void)resumed_settings(parsed("--resume", options.resume, load_settings), options.settings,
+                           setting_names());
     return {};
   } catch (const Error& error) {
     return error.what();
   }
 }
 
-bool has_servers(const RunServers& given) {
+/// The options of servers that are given.
+std::vector<std::string> server_options(const RunServers& given) {
   const RunServers defaults;
-  return !given.address.empty() || given.count != defaults.count ||
-         given.replicas != defaults.replicas || given.lease != defaults.lease ||
-         given.etcd_tls != defaults.etcd_tls;
+  std::vector<std::string> names;
+  const auto add = [&](bool is_given, const char* name) {
+    if (is_given) {
+      names.emplace_back(name);
+    }
+  };
+  add(!given.address.empty(), "--ps");
+  add(given.count != defaults.count, "--ps-servers");
+  add(given.replicas != defaults.replicas, "--ps-replicas");
+  add(given.lease != defaults.lease, "--ps-lease");
+  add(!given.etcd_tls.ca.empty(), "--etcd-ca");
+  add(!given.etcd_tls.certificate.empty(), "--etcd-cert");
+  add(!given.etcd_tls.key.empty(), "--etcd-key");
+  return names;
 }
 
 /// Why the workers cannot synchronize like this.
@@ -37,11 +52,10 @@ std::vector<std::string> find_sync_problems(const RunOptions& options) {
   const TrainSettings& s = options.settings;
   const SyncSpec sync = parse_sync(s.sync);
   std::vector<std::string> found = problems(sync, options.plan);
-  if (!uses_server(sync) && has_servers(options.servers)) {
-    found.push_back(fmt::format(
-        "--ps, --ps-servers, --ps-replicas and --ps-lease are for --sync ps:…, and --sync is {}; "
-        "leave them out",
-        s.sync));
+  if (const std::vector<std::string> given = server_options(options.servers);
+      !uses_server(sync) && !given.empty()) {
+    found.push_back(fmt::format("{} requires --sync ps:…, and --sync is {}; leave it out",
+                                list_words(given, "and"), s.sync));
   }
   if (!found.empty() || !has_replicas(sync)) {
     return found;
@@ -114,6 +128,10 @@ std::vector<std::string> problems(const RunOptions& o) {
           fmt::format("--run-folder: '{}' is not a folder", o.run_folder));
   if (!o.resume.empty()) {
     const std::string problem = find_resume_problem(o);
+    require(problem.empty(), problem);
+  }
+  if (train::has_rank_files(o.settings)) {
+    const std::string problem = train::rank_files_problem(o.settings, o.plan);
     require(problem.empty(), problem);
   }
   require(static_cast<bool>(o.make_device), "RunOptions::make_device is empty; use cpu_devices()");

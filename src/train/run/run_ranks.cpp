@@ -28,10 +28,11 @@ struct PreparedRun {
 };
 
 /// Detects errors common to all ranks before any rank starts, and compiles once for all.
-PreparedRun prepare(RunOptions options) {
+PreparedRun prepare(RunOptions options, int rank = 0) {
   require_valid(options);
   const NamedModel named = train::find_model(options);
-  const TrainData data = train::open_data(options, named.config);
+  const TrainData data =
+      train::open_data(options, named.config, train::index_along_data(options.plan.mesh, rank));
   const bool resumes = train::has_checkpoint(options);
   const train::RunModel model =
       train::open_run_model(options.settings, named, data.vocabulary, resumes);
@@ -172,7 +173,7 @@ void run_rank(const RunOptions& options, World& world,
             fmt::format("--sync {}: ranks that another program starts need servers that are "
                         "running; start them with trireme ps serve and give --ps HOST:PORT",
                         options.settings.sync));
-    prepared = prepare(options);
+    prepared = prepare(options, world.rank());
   } catch (const Error& error) {
     problem = error;
   }

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "train/checkpoint/checkpoint_folder.h"
+#include "train/run/rank_data.h"
 #include "train/run/ranks.h"
 #include "train/run/run_model.h"
 #include "trireme/error.h"
@@ -53,17 +54,30 @@ NamedModel find_model(const RunOptions& options) {
   });
 }
 
-TrainData open_data(const RunOptions& options, const AnyModelConfig& model) {
+namespace {
+
+/// Those of a run that resumes.
+void require_files(std::string_view option, const std::vector<std::string>& files) {
+  for (const std::string& file : files) {
+    require(file == "-" || std::filesystem::exists(file),
+            fmt::format("{0}: '{1}', which this run uses, is not there; if it has moved, give its "
+                        "new place with {0}",
+                        option, file));
+  }
+}
+
+}  // namespace
+
+TrainData open_data(const RunOptions& options, const AnyModelConfig& model, int rank) {
   if (options.open_data) {
     return options.open_data(options.settings, model);
   }
-  for (const std::string& data : options.settings.data) {
-    require(options.resume.empty() || data == "-" || std::filesystem::exists(data),
-            fmt::format("--data: '{}', which this run was trained on, is not there; if it has "
-                        "moved, give its new place with --data",
-                        data));
+  const TrainSettings settings = with_rank_files(options.settings, rank);
+  if (!options.resume.empty()) {
+    require_files("--data", settings.data);
+    require_files("--validation-data", settings.validation_data);
   }
-  return open_train_data(options.settings, model, {.run_folder = options.resume});
+  return open_train_data(settings, model, {.run_folder = options.resume});
 }
 
 LearningRate default_learning_rate(const TrainSettings& settings, const AnyModelConfig& model) {

@@ -18,9 +18,11 @@ namespace trireme {
 namespace {
 
 /// Settings that may change when a run resumes. Its checkpoints and data position depend on all others.
-constexpr std::array<std::string_view, 14> kMayChange{
-    "batch", "clip",      "dropout",    "keep",  "keep-best", "optimizer",   "patience",
-    "rate",  "recompute", "save-every", "steps", "sync",      "tensorboard", "validate-every"};
+constexpr std::array<std::string_view, 19> kMayChange{
+    "batch",    "clip",         "device",    "dropout",       "encrypt",
+    "keep",     "gpu-exchange", "keep-best", "memory-limit",  "optimizer",
+    "patience", "rate",         "recompute", "save-every",    "steps",
+    "sync",     "tensorboard",  "threads",   "validate-every"};
 
 /// Settings that name files, which may have moved. The run checks that their contents are the same.
 constexpr std::array<std::string_view, 3> kMayMove{"data", "tokenizer", "validation-data"};
@@ -111,14 +113,13 @@ void check_loss_scale(double scale, DType type, Problems& problems) {
 }
 
 void check_dtype(const TrainSettings& s, Problems& problems) {
-  const auto parse = [](const std::string& text) { return parse_dtype(text); };
-  if (!problems.require_parses("--dtype", s.dtype, parse)) {
+  const std::vector<std::string> types{"f32", "bf16", "f16", "f64"};
+  if (std::ranges::find(types, s.dtype) == types.end()) {
+    problems.require(false, fmt::format("--dtype: cannot train in {}; use f32, bf16, f16 or f64",
+                                        in_quotes(s.dtype)));
     return;
   }
   const DType type = parse_dtype(s.dtype);
-  problems.require(
-      is_float(type),
-      fmt::format("--dtype: '{}' cannot be trained in; use f32, bf16, f16 or f64", s.dtype));
   problems.require(s.master == "f32" || s.master == "none",
                    fmt::format("--master: unknown '{}'; use f32 or none", s.master));
   check_loss_scale(s.loss_scale, type, problems);
@@ -138,15 +139,37 @@ void read_saving(const JsonObject& object, TrainSettings& settings) {
   }
 }
 
+/// Runs saved before these existed have none.
+void read_machine(const JsonObject& object, TrainSettings& settings) {
+  if (object.find("threads") != nullptr) {
+    settings.threads = object.integer("threads");
+    settings.device = object.text("device");
+    settings.gpu_exchange = object.text("gpu-exchange");
+    settings.memory_limit = object.text("memory-limit");
+    settings.encrypt = object.require("encrypt").get<bool>();
+  }
+}
+
+void check_machine(const TrainSettings& s, Problems& problems) {
+  constexpr std::int64_t kMaxThreads = 1024;
+  problems.require(
+      s.threads >= 0 && s.threads <= kMaxThreads,
+      fmt::format("--threads is {}; it must be 0 (all cores) to {}", s.threads, kMaxThreads));
+  if (!s.memory_limit.empty()) {
+    problems.require_parses("--memory-limit", s.memory_limit,
+                            [](const std::string& text) { return parse_bytes(text); });
+  }
+}
+
 void check_validation(const TrainSettings& s, Problems& problems) {
   problems.require_share("--validation", s.validation);
   problems.require_between("--validate-every", s.validate_every, 0, kMaxSteps);
   problems.require_between("--patience", s.patience, 0, kMaxSteps);
   const bool validates = s.validate_every > 0 && (s.validation > 0 || !s.validation_data.empty());
   problems.require(validates || !s.keep_best,
-                   "--keep-best compares validation losses; measure them with --validate-every");
+                   "--keep-best requires --validate-every and validation data");
   problems.require(validates || s.patience == 0,
-                   "--patience counts validations; have some with --validate-every");
+                   "--patience requires --validate-every and validation data");
 }
 
 }  // namespace
@@ -156,6 +179,7 @@ std::vector<std::string> problems(const TrainSettings& s) {
   check_sizes(s, problems);
   check_optimization(s, problems);
   check_validation(s, problems);
+  check_machine(s, problems);
   problems.require_parses("--save-every", s.save_every, parse_save_interval);
   problems.require_between("--keep", s.keep, 1, kMaxKeep);
   check_dtype(s, problems);
@@ -195,7 +219,12 @@ std::string to_text(const TrainSettings& s) {
                   {"validate-every", s.validate_every},
                   {"keep-best", s.keep_best},
                   {"patience", s.patience},
-                  {"tensorboard", s.tensorboard}};
+                  {"tensorboard", s.tensorboard},
+                  {"threads", s.threads},
+                  {"device", s.device},
+                  {"gpu-exchange", s.gpu_exchange},
+                  {"memory-limit", s.memory_limit},
+                  {"encrypt", s.encrypt}};
   return json.dump(2) + "\n";
 }
 
@@ -249,15 +278,16 @@ TrainSettings parse_train_settings(std::string_view text, std::string_view what)
     settings.sync = object.text("sync");
   }
   read_saving(object, settings);
+  read_machine(object, settings);
   return settings;
 }
 
 TrainSettings load_settings(const std::string& run_folder) {
   const std::string path = run_folder + "/settings.json";
   if (!std::filesystem::exists(path)) {
-    throw Error(ErrorKind::Usage,
-                fmt::format("--resume: '{}' is not the folder of a run: it has no settings.json",
-                            run_folder));
+    throw Error(
+        ErrorKind::Usage,
+        fmt::format("'{}' is not the folder of a run: it has no settings.json", run_folder));
   }
   return parse_train_settings(read_file(path), path);
 }

@@ -100,6 +100,7 @@ StepReport TrainingRun::Impl::record(StepReport report) {
   if (report.validation && ranks_.leads()) {
     improved_ = validations_.add(report.step, *report.validation) || improved_;
   }
+  last_experts_ = report.experts;
   losses_.add(report.loss);
   step_times_.push_back(report.step_time.count);
   explain_traced_step(report);
@@ -168,6 +169,7 @@ RunSummary TrainingRun::Impl::summarize(double seconds) {
   summary.stopped_early = trainer_.step() < settings_.steps && out_of_patience();
   summary.interrupted = trainer_.step() < settings_.steps && !summary.stopped_early;
   summary.overflows = overflows_;
+  summary.experts = last_experts_;
   summary.compilations = compilation_count();
   return summary;
 }

@@ -8,6 +8,7 @@
 
 #include "train/clock.h"
 #include "train/run/memory_check.h"
+#include "train/run/rank_data.h"
 #include "train/run/run_facts.h"
 #include "train/run/run_setup.h"
 #include "train/run/training_run_impl.h"
@@ -37,7 +38,7 @@ TrainingRun::Impl::Impl(RunOptions&& options, World* world,
       ranks_(options_.plan, parse_sync(settings_.sync), world),
       has_checkpoint_(train::has_checkpoint(options_)),
       named_(train::find_model(options_)),
-      data_(train::open_data(options_, named_.config)),
+      data_(open_data()),
       model_(train::open_run_model(settings_, named_, data_.vocabulary, has_checkpoint_)),
       device_(
           options_.make_device({.rank = ranks_.rank_on_host(), .ranks = ranks_.by_host().front()})),
@@ -69,6 +70,14 @@ TrainingRun::Impl::Impl(RunOptions&& options, World* world,
                                  .memory = memory_},
                                 ranks_, *compiled_, trainer_, *device_);
   write_facts();
+}
+
+TrainData TrainingRun::Impl::open_data() {
+  TrainData data = train::open_data(options_, named_.config, ranks_.worker());
+  if (train::has_rank_files(settings_) && !options_.open_data) {
+    train::share_rank_files(data, settings_, options_.plan, ranks_);
+  }
+  return data;
 }
 
 std::shared_ptr<const CompiledTraining> TrainingRun::Impl::compile() const {

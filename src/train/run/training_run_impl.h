@@ -73,6 +73,7 @@ class TrainingRun::Impl {
 
   // Construction.
 
+  [[nodiscard]] TrainData open_data();
   [[nodiscard]] std::shared_ptr<const train::CompiledTraining> compile() const;
   [[nodiscard]] train::TrainerOptions options_that_fit();
 
@@ -175,6 +176,7 @@ class TrainingRun::Impl {
   std::int64_t traced_step_ = 0;
   std::optional<Waterfall> waterfall_;
   train::StepResult last_result_{};
+  std::vector<ExpertLoad> last_experts_;
   std::unique_ptr<train::SyncStrategy> sync_;  ///< if workers have models of their own
   std::optional<Failure> failure_;             ///< this worker's first
   std::int64_t shares_ = 0;                    ///< of batches, that this rank has trained on
