@@ -105,7 +105,7 @@ TEST(Tuning, SaysWhatIsWrong) {
       {"\"transport\": \"shm\"", "\"transport\": \"automatic\"",
        "choices[0]: transport is automatic"},
       {"\"transport\": \"shm\"", "\"transport\": \"pigeon\"", "choices[0].transport is wrong"},
-      {"\"buffers\": \"own\"", "\"buffers\": \"mine\"", "choices[0].buffers is 'mine'"},
+      {"\"buffers\": \"private\"", "\"buffers\": \"mine\"", "choices[0].buffers is 'mine'"},
       {"\"to_bytes\": 1024", "\"to_bytes\": 1000", "choices[0]: invalid range: 1024 to 1000 bytes"},
       {"\"method\": \"ring\"", "\"method\": \"rong\"", "choices[0].method is wrong"},
       {"\"method\": \"ring\"", "\"method\": \"pairwise\"", "pairwise does not do allreduce"},
