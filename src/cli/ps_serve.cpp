@@ -109,8 +109,8 @@ void require_server_options(const ServeArguments& args) {
   if (args.coordinator.empty()) {
     missing.emplace_back("--coordinator HOST:PORT");
   }
-  if (std::getenv(ps::kSecretVariable) ==
-      nullptr) {  // NOLINT(concurrency-mt-unsafe): no threads yet
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no threads yet
+  if (std::getenv(ps::kSecretVariable) == nullptr) {
     missing.push_back(fmt::format(
         "{} in the environment, the secret of at least 16 characters that all nodes share",
         ps::kSecretVariable));

@@ -8,6 +8,7 @@
 
 #include "ps/protocol/bytes.h"
 #include "ps/protocol/fault.h"
+#include "trireme/units.h"
 #include "trireme/valid.h"
 
 namespace trireme::ps {

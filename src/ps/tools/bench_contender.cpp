@@ -135,6 +135,7 @@ std::unique_ptr<StreamContender> RedisServer::connect(std::size_t bytes,
     throw Error(ErrorKind::Peer, "Redis does not return what was set");
   }
   std::vector<StreamContender::Exchange> exchanges;
+  exchanges.reserve(commands.size());
   for (const Command command : commands) {
     exchanges.push_back(command == Command::Set ? set : get);
   }
