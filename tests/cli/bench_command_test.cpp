@@ -206,7 +206,7 @@ TEST_F(BenchCommand, RefusesInOneLine) {
       {"allreduce -n 0", "--ranks"},
       {"allreduce -n 65", "--ranks"},
       {"allreduce --cluster laptop", "--cluster: cluster laptop has no measured host costs"},
-      {"", "operations is required"},
+      {"", "missing argument operations"},
   };
   for (const auto& [arguments, text] : cases) {
     const Ran ran = run_program("bench " + arguments);
