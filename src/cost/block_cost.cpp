@@ -183,6 +183,9 @@ void TransformerCost::add_block_communication(const ParallelLayout& layout, Bloc
   const double exposed = 1 - eff_.overlap;
   const GroupShape tensor = GroupShape::of(layout.tensor, 1, links_.devices_per_node());
   cost.tensor = passes * 2 * links_.allreduce(tensor, bytes) * (work_.overlap_tensor ? exposed : 1);
+  if (layout.tensor > 1 && layout.tensor < links_.devices_per_node()) {
+    cost.tensor += eff_.contention * (cost.compute() + cost.launch + cost.tensor);
+  }
   if (layout.context > 1) {
     cost.context = context_seconds(layout, passes, cost);
   }
