@@ -1,10 +1,14 @@
 #include "cli/train_plan.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include "trireme/message.h"
+#include "trireme/named_architecture.h"
 
 namespace trireme::cli {
 
@@ -45,6 +49,19 @@ void add_plan_options(Command* command, PlanOptions& o) {
       "--compress", o.compression,
       "gradient compression along data; the residual is carried to the next step; "
       "one of: none top-k:SHARE sign ternary int8 fp16 power:RANK"));
+}
+
+NamedModel load_any_model(const std::string& model) {
+  const std::vector<std::string> presets = preset_any_model_names();
+  if (is_model_path(model) || std::ranges::find(presets, model) != presets.end()) {
+    return load_model(model);
+  }
+  const Architecture known = named_architecture(model);
+  require(known.is_buildable(), "no graph of " + model + " can be built; only estimates know it");
+  NamedModel named;
+  named.config = known.model;
+  named.is_preset = true;
+  return named;
 }
 
 }  // namespace trireme::cli

@@ -57,9 +57,12 @@ TransformerCost::TransformerCost(Architecture model, Workload work, Cluster clus
   const std::optional<FlopRate> bf16 = device.peak("bf16");
   const std::optional<FlopRate> peak16 = bf16 ? bf16 : device.peak("f16");
   if (!peak || !device.memory_bandwidth) {
-    throw Error(ErrorKind::Usage,
-                fmt::format("the {} of {} is not known; give it in a cluster file (--cluster FILE)",
-                            peak ? "memory bandwidth" : work_.dtype + " peak", device.name));
+    throw Error(
+        ErrorKind::Usage,
+        fmt::format("the {} of {} is not known; {}give it in a cluster file (--cluster FILE), "
+                    "which trireme probe --output writes for this host",
+                    peak ? "memory bandwidth" : work_.dtype + " peak", device.name,
+                    !peak && device.peak("f32") ? "use --dtype f32, or " : ""));
   }
   peak_ = peak->count;
   peak16_ = std::min(peak_, peak16 ? peak16->count : peak_);
