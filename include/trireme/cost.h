@@ -72,6 +72,9 @@ struct Workload {
   bool overlap_data = true;
   bool overlap_tensor = false;
   bool overlap_pipe = false;
+  /// ZeRO 3 gathers through one ring over all ranks, which leaves each node by one port (DeepSpeed in 2021), instead of as
+  /// many rings as a node has ports (NCCL's own).
+  bool flat_gathers = false;
 };
 
 /// Where the time of an average rank goes, in seconds per step. The parts add up to the step time.

@@ -35,6 +35,9 @@ struct Efficiency {
   Seconds launch{60e-6};       ///< of the host: launching the kernels of one block's forward pass
   double node_links = 0.7;     ///< of the bandwidth of links in a node
   double network_links = 0.7;  ///< of the bandwidth of links between nodes
+  /// How much longer a pass takes where several tensor groups share a node (1 < tensor < devices of a node): their ranks
+  /// contend for host, memory and links, and wait for one another in their collectives. 0.1: 10 %.
+  double contention = 0;
   double overlap = 0.9;  ///< of the computation that data-parallel communication may run beside
   Seconds step{0};       ///< per step: whatever does not depend on the plan
   std::string source{};  ///< the measurement or the runs that it comes from

@@ -92,9 +92,9 @@ struct FitOptions {
 
 /// Multipliers of the shares of an efficiency; the same for all devices of a source.
 struct Correction {
-  static constexpr int kParts = 8;
-  std::array<double, kParts>
-      log{};  ///< matmul, depth, attention, memory, launch, node, network, overlap
+  static constexpr int kParts = 9;
+  /// Of matmul, depth, attention, memory, launch, node, network, overlap; and, added, not multiplied, contention.
+  std::array<double, kParts> log{};
   [[nodiscard]] Efficiency apply(const Efficiency& efficiency) const;
 };
 

@@ -21,6 +21,10 @@ struct TrainStep {
 [[nodiscard]] TrainStep compile_train_step(const AnyModelConfig& model,
                                            const TrainSettings& settings, const Plan& plan);
 
+/// The same for a model that was loaded, whatever settings.model names.
+[[nodiscard]] TrainStep compile_train_step(const NamedModel& model, const TrainSettings& settings,
+                                           const Plan& plan);
+
 /// The graph of that step, not compiled, of this model instead of the settings' one: for predictions of models and
 /// meshes that are too large to compile. Throws as compile_train_step().
 [[nodiscard]] NamedGraph make_train_step(const TrainSettings& settings, const NamedModel& model,

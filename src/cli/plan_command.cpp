@@ -1,6 +1,8 @@
 // `trireme plan`: the fastest way to train a model on a cluster that fits into memory.
+#include <algorithm>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <fmt/format.h>
@@ -8,16 +10,19 @@
 
 #include "cli/commands.h"
 #include "cli/load_cluster.h"
+#include "cli/train_plan.h"
 #include "command_line/files.h"
 #include "command_line/patience.h"
 #include "command_line/terminal.h"
 #include "report/compiled_plan_text.h"
+#include "report/op_plan_text.h"
 #include "report/plan_text.h"
 #include "trireme/cluster.h"
 #include "trireme/error.h"
 #include "trireme/estimate.h"
 #include "trireme/memory_prediction.h"
 #include "trireme/message.h"
+#include "trireme/op_planning.h"
 #include "trireme/planner_options.h"
 #include "trireme/search_text.h"
 #include "trireme/train_step.h"
@@ -31,13 +36,14 @@ struct PlanArguments {
   std::string tokens;
   std::string output;
   bool explain = false;
+  bool ops = false;
   bool json = false;
 };
 
-/// What `trireme train` would need for the plan: its programs keep other tensors than the closed form assumes. Nothing if
-/// it cannot run the plan, or the model or the dtype.
-std::string own_memory_text(const PlanArguments& args, const TransformerCost& cost,
-                            const RankedLayout& layout) {
+/// What `trireme train` would need for the plan on its fullest rank: its programs keep other tensors than the closed form
+/// assumes. Nothing if it cannot run the plan, or the model or the dtype.
+std::optional<MemoryUse> own_memory(const PlanArguments& args, const TransformerCost& cost,
+                                    const RankedLayout& layout) {
   TrainSettings settings;
   settings.batch = cost.workload().batch;
   settings.length = cost.workload().length;
@@ -48,19 +54,94 @@ std::string own_memory_text(const PlanArguments& args, const TransformerCost& co
   try {
     require(cost.model().is_buildable(), "no graph can be built");
     const Plan plan = to_plan(layout, cost.workload(), static_cast<int>(cost.model().model.layers));
-    const MemoryUse use =
-        predict_memory(make_train_step(settings, model, plan), plan).largest().use;
-    return report::own_memory_text(use);
+    return predict_memory(make_train_step(settings, model, plan), plan).largest().use;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::Usage) {
       throw;
     }
-    return "";
+    return std::nullopt;
+  }
+}
+
+/// The first plan that fits under `trireme train` too; the first one if none does.
+std::size_t first_to_run(const PlanArguments& args, const TransformerCost& cost,
+                         const PlanSearch& search) {
+  for (std::size_t i = 0; i < search.best.size(); ++i) {
+    const std::optional<MemoryUse> use = own_memory(args, cost, search.best[i]);
+    if (!use || static_cast<double>(use->peak.count) <= search.memory_limit) {
+      return i;
+    }
+    std::cerr << fmt::format("trireme: plan {} needs {} under trireme train, more than {}\n", i + 1,
+                             to_text(use->peak),
+                             to_text(Bytes{static_cast<std::int64_t>(search.memory_limit)}));
+  }
+  std::cerr << "trireme: writing plan 1 although no listed plan fits; list more with --keep\n";
+  return 0;
+}
+
+void write_plan(const PlanArguments& args, const TransformerCost& cost, const PlanSearch& search) {
+  const RankedLayout& chosen = search.best[first_to_run(args, cost, search)];
+  write_and_report(args.output, to_text(to_plan(chosen, cost.workload(),
+                                                static_cast<int>(cost.model().model.layers))));
+}
+
+/// Some schedules have a closed form, but no table that runs.
+void require_runnable_schedule(const PlanArguments& args) {
+  const std::string& schedule = args.planner.schedule;
+  const bool runs = std::ranges::any_of(
+      pipeline_schedules(), [&](const PipelineSchedule& row) { return row.name == schedule; });
+  require(args.output.empty() || schedule.empty() || runs,
+          fmt::format("--output: {} can be costed, not run; leave out --output, or use zb-h1 or "
+                      "zb-v",
+                      schedule));
+}
+
+/// All devices: of a node side by side, and the nodes along `data`.
+Mesh whole_mesh(const Cluster& cluster) {
+  const MeshAxis inside{"tensor", cluster.devices_per_node};
+  return cluster.nodes == 1 ? Mesh({inside}) : Mesh({{"data", cluster.nodes}, inside});
+}
+
+/// The placement of every value, chosen on the graph.
+void run_ops(const PlanArguments& args, Outcome& outcome) {
+  const PlannerOptions& o = args.planner;
+  const Cluster cluster = parsed("--cluster", args.cluster, load_cluster);
+  TrainSettings settings;
+  settings.dtype = o.dtype;
+  settings.length = o.length > 0 ? o.length : settings.length;
+  settings.batch = parsed("--batch", o.batch, [&](const std::string& text) {
+    return parse_batch(text, settings.length);
+  });
+  OpPlanOptions options{.mesh = o.mesh.empty() ? whole_mesh(cluster)
+                                               : parsed("--mesh", o.mesh, parse_mesh)};
+  if (!o.memory_limit.empty()) {
+    options.memory_bytes =
+        static_cast<double>(parsed("--memory-limit", o.memory_limit, parse_bytes).count);
+  }
+  const NamedGraph step =
+      make_train_step(settings, parsed("--model", o.model, load_any_model), Plan{});
+  const std::optional<OpPlan> found = plan_ops(step.graph, cluster, options);
+  if (!found) {
+    std::cout << fmt::format("nothing fits into {}: use more devices, or a smaller batch\n",
+                             o.memory_limit);
+    outcome.exit_code = 1;
+    return;
+  }
+  const report::ShownOpPlan shown{.plan = *found, .model = o.model, .cluster = cluster.name};
+  std::cout << (args.json ? report::op_plan_json(shown)
+                          : report::op_plan_text(shown, standard_output()));
+  if (!args.output.empty()) {
+    write_and_report(args.output, to_text(found->plan));
   }
 }
 
 void run(const PlanArguments& args, Outcome& outcome) {
   const Patience patience;
+  if (args.ops) {
+    run_ops(args, outcome);
+    return;
+  }
+  require_runnable_schedule(args);
   const TransformerCost cost =
       make_cost(args.planner, parsed("--cluster", args.cluster, load_cluster));
   const double tokens =
@@ -72,13 +153,14 @@ void run(const PlanArguments& args, Outcome& outcome) {
                                                       .explain = args.explain,
                                                       .tokens = tokens}));
   if (args.explain && !args.json && !search.best.empty()) {
-    std::cout << own_memory_text(args, cost, search.best.front());
+    if (const std::optional<MemoryUse> use = own_memory(args, cost, search.best.front())) {
+      std::cout << report::own_memory_text(*use);
+    }
   }
   if (search.best.empty()) {
     outcome.exit_code = 1;
   } else if (!args.output.empty()) {
-    write_and_report(args.output, to_text(to_plan(search.best.front(), cost.workload(),
-                                                  static_cast<int>(cost.model().model.layers))));
+    write_plan(args, cost, search);
   }
 }
 
@@ -157,6 +239,9 @@ void add_plan_command(Command& app, Outcome& outcome) {
   command->add_option("-o,--output", args->output,
                       "write the best one as a .plan.json for trireme train --plan");
   command->add_flag("--explain", args->explain, "also print the assumptions behind the times");
+  command->add_flag("--ops", args->ops,
+                    "place every value of the model's graph instead, exactly, along the axes of "
+                    "--mesh (default: all devices)");
   command->add_flag("--json", args->json, "one JSON object");
   add_plan_show_command(*command);
   command->callback([args, &outcome] { run(*args, outcome); });

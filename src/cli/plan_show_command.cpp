@@ -15,11 +15,9 @@
 #include "command_line/terminal.h"
 #include "report/compiled_plan_text.h"
 #include "report/plan_ops_text.h"
-#include "trireme/load_model.h"
 #include "trireme/memory_prediction.h"
 #include "trireme/message.h"
 #include "trireme/model_kinds.h"
-#include "trireme/named_architecture.h"
 #include "trireme/train_step.h"
 
 namespace trireme::cli {
@@ -34,20 +32,6 @@ struct PlanShowArguments {
   bool ops = false;
   bool values = false;
 };
-
-/// A model to train, or one that estimates know: nothing is trained here.
-NamedModel named_model(const std::string& model) {
-  const std::vector<std::string> presets = preset_any_model_names();
-  if (is_model_path(model) || std::ranges::find(presets, model) != presets.end()) {
-    return load_model(model);
-  }
-  const Architecture known = named_architecture(model);
-  require(known.is_buildable(), "no graph of " + model + " can be built; only estimates know it");
-  NamedModel named;
-  named.config = known.model;
-  named.is_preset = true;
-  return named;
-}
 
 /// Of plans with more nodes than this in all micro-batches, only one rank is compiled, which takes seconds.
 constexpr std::size_t kMaxNodes = 400'000;
@@ -92,7 +76,7 @@ void run(PlanShowArguments args) {
   require(args.rank < plan.mesh.devices(),
           "--rank: the plan has ranks 0 to " + std::to_string(plan.mesh.devices() - 1));
   NamedGraph graph =
-      make_train_step(args.settings, parsed("--model", args.settings.model, named_model), plan);
+      make_train_step(args.settings, parsed("--model", args.settings.model, load_any_model), plan);
   const MemoryPrediction memory = predict_memory(graph, plan);
   const std::size_t nodes =
       graph.graph.nodes().size() * static_cast<std::size_t>(plan.microbatches);

@@ -21,7 +21,6 @@
 #include "trireme/cluster.h"
 #include "trireme/error.h"
 #include "trireme/list_schedule.h"
-#include "trireme/load_model.h"
 #include "trireme/message.h"
 #include "trireme/model_kinds.h"
 #include "trireme/pipeline_simulation.h"
@@ -68,7 +67,8 @@ void run_strategies(const SimulateArguments& args) {
 }
 
 TrainStep compile(const SimulateArguments& args) {
-  return compile_train_step(args.settings, plan_with_notes(args.plan, args.settings.recompute));
+  return compile_train_step(parsed("--model", args.settings.model, load_any_model), args.settings,
+                            plan_with_notes(args.plan, args.settings.recompute));
 }
 
 void show(const SimulateArguments& args, const report::SimulatedStep& step,
@@ -155,8 +155,8 @@ void run_plan(const SimulateArguments& args) {
 /// The ops of a step on 1, 2, … devices, without a plan.
 void run_list_schedules(const SimulateArguments& args) {
   const Cluster cluster = parsed("--cluster", args.cluster, load_cluster);
-  const NamedGraph step =
-      make_train_step(args.settings, parsed("--model", args.settings.model, load_model), Plan{});
+  const NamedGraph step = make_train_step(
+      args.settings, parsed("--model", args.settings.model, load_any_model), Plan{});
   const simulate::TaskGraph tasks = simulate::task_graph_of(
       step.graph,
       simulate::compute_by(rates_of(args.rates, cluster, args.cluster, args.settings.dtype)));
@@ -184,7 +184,8 @@ void run(const SimulateArguments& args) {
 
 void add_step_options(Command& command, SimulateArguments& args) {
   command.add_option("-m,--model", args.settings.model,
-                     fmt::format("a config.json, its folder, or one of: {}",
+                     fmt::format("a config.json, its folder, a model of trireme estimate, or one "
+                                 "of: {}",
                                  fmt::join(preset_any_model_names(), " ")));
   command.add_option("-c,--cluster", args.cluster,
                      fmt::format("a .cluster.json file, several nodes such as 2xdgx-h100, or one "

@@ -1,5 +1,6 @@
 #include "cli/train_plan.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 
@@ -7,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "trireme/message.h"
+#include "trireme/named_architecture.h"
 #include "trireme/recompute_choice.h"
 
 namespace trireme::cli {
@@ -61,6 +63,19 @@ Plan plan_with_notes(const PlanOptions& options, const std::string& recompute) {
     fmt::print(stderr, "trireme: note: {}\n", note);
   }
   return plan;
+}
+
+NamedModel load_any_model(const std::string& model) {
+  const std::vector<std::string> presets = preset_any_model_names();
+  if (is_model_path(model) || std::ranges::find(presets, model) != presets.end()) {
+    return load_model(model);
+  }
+  const Architecture known = named_architecture(model);
+  require(known.is_buildable(), "no graph of " + model + " can be built; only estimates know it");
+  NamedModel named;
+  named.config = known.model;
+  named.is_preset = true;
+  return named;
 }
 
 }  // namespace trireme::cli

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "command_line/command_line.h"
+#include "trireme/load_model.h"
 #include "trireme/plan_options.h"
 
 namespace trireme::cli {
@@ -14,5 +15,8 @@ void add_plan_options(Command* command, PlanOptions& options, const std::string&
 
 /// The plan of the options, with --recompute unless it is from a file. Reports options without effect on standard error.
 [[nodiscard]] Plan plan_with_notes(const PlanOptions& options, const std::string& recompute);
+
+/// A model to train, or one that estimates know, where nothing is trained.
+[[nodiscard]] NamedModel load_any_model(const std::string& model);
 
 }  // namespace trireme::cli

@@ -37,7 +37,7 @@ constexpr std::array kCounts{CountField{"units", &Efficiency::units},
                              CountField{"tile_columns", &Efficiency::tile_columns}};
 
 std::vector<std::string> field_names() {
-  std::vector<std::string> names{"depth", "launch_seconds", "step_seconds", "source"};
+  std::vector<std::string> names{"depth", "launch_seconds", "step_seconds", "contention", "source"};
   for (const ShareField& field : kShares) {
     names.emplace_back(field.name);
   }
@@ -131,9 +131,11 @@ std::vector<std::string> problems(const Efficiency& efficiency) {
       found.push_back(fmt::format("{} is {}", field.name, efficiency.*field.member));
     }
   }
-  for (const double value : {efficiency.depth, efficiency.launch.count, efficiency.step.count}) {
+  for (const double value :
+       {efficiency.depth, efficiency.launch.count, efficiency.step.count, efficiency.contention}) {
     if (!(value >= 0 && std::isfinite(value))) {
-      found.push_back(fmt::format("depth, launch_seconds or step_seconds is {}", value));
+      found.push_back(
+          fmt::format("depth, launch_seconds, step_seconds or contention is {}", value));
     }
   }
   return found;
@@ -150,6 +152,7 @@ Json efficiency_to_json(const Efficiency& efficiency) {
   json["depth"] = efficiency.depth;
   json["launch_seconds"] = efficiency.launch.count;
   json["step_seconds"] = efficiency.step.count;
+  json["contention"] = efficiency.contention;
   json["source"] = efficiency.source;
   return json;
 }
@@ -167,6 +170,7 @@ Efficiency read_efficiency(const Json& value, std::string_view what, const std::
   e.depth = object.optional_number("depth").value_or(e.depth);
   e.launch.count = object.optional_number("launch_seconds").value_or(e.launch.count);
   e.step.count = object.optional_number("step_seconds").value_or(e.step.count);
+  e.contention = object.optional_number("contention").value_or(e.contention);
   e.source = object.optional_text("source");
   return e;
 }

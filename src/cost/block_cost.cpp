@@ -57,9 +57,12 @@ TransformerCost::TransformerCost(Architecture model, Workload work, Cluster clus
   const std::optional<FlopRate> bf16 = device.peak("bf16");
   const std::optional<FlopRate> peak16 = bf16 ? bf16 : device.peak("f16");
   if (!peak || !device.memory_bandwidth) {
-    throw Error(ErrorKind::Usage,
-                fmt::format("the {} of {} is not known; give it in a cluster file (--cluster FILE)",
-                            peak ? "memory bandwidth" : work_.dtype + " peak", device.name));
+    throw Error(
+        ErrorKind::Usage,
+        fmt::format("the {} of {} is not known; {}give it in a cluster file (--cluster FILE), "
+                    "which trireme probe --output writes for this host",
+                    peak ? "memory bandwidth" : work_.dtype + " peak", device.name,
+                    !peak && device.peak("f32") ? "use --dtype f32, or " : ""));
   }
   peak_ = peak->count;
   peak16_ = std::min(peak_, peak16 ? peak16->count : peak_);
@@ -183,6 +186,9 @@ void TransformerCost::add_block_communication(const ParallelLayout& layout, Bloc
   const double exposed = 1 - eff_.overlap;
   const GroupShape tensor = GroupShape::of(layout.tensor, 1, links_.devices_per_node());
   cost.tensor = passes * 2 * links_.allreduce(tensor, bytes) * (work_.overlap_tensor ? exposed : 1);
+  if (layout.tensor > 1 && layout.tensor < links_.devices_per_node()) {
+    cost.tensor += eff_.contention * (cost.compute() + cost.launch + cost.tensor);
+  }
   if (layout.context > 1) {
     cost.context = context_seconds(layout, passes, cost);
   }

@@ -81,6 +81,7 @@ Efficiency Correction::apply(const Efficiency& efficiency) const {
   e.node_links = share(e.node_links, log[5]);
   e.network_links = share(e.network_links, log[6]);
   e.overlap = share(e.overlap, log[7]);
+  e.contention = std::max(0.0, e.contention + log[8]);
   return e;
 }
 
@@ -93,7 +94,7 @@ namespace {
 
 /// How far each share may be from the given one: the standard deviations of their logarithms, relative to `freedom`. The
 /// host's launches differ most between programs.
-constexpr Vector kFreedom{0.75, 1, 1, 0.6, 6, 1, 1, 1};
+constexpr Vector kFreedom{0.75, 1, 1, 0.6, 6, 1, 1, 1, 0.5};
 
 double prior_weight(std::size_t part, const FitOptions& options) {
   const double deviation = kFreedom[part] * options.freedom;

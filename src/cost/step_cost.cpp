@@ -200,8 +200,8 @@ double TransformerCost::reduce_seconds(const ParallelLayout& layout, double para
   return smooth_max(buckets * (rounds * reduce + gather) - last, overlapped) - overlapped + last;
 }
 
-/// ZeRO 3 gathers parameters for each forward and backward pass and reduces gradients after each backward pass, beside
-/// the computation of other blocks; the first and the last block have nothing to overlap with.
+/// ZeRO 3 gathers the parameters of a block for each forward and backward pass and reduces its gradients after each
+/// backward pass, beside the computation of other blocks; the first and the last block have nothing to overlap with.
 double TransformerCost::data_seconds(const ParallelLayout& layout, double parameters,
                                      const Pass& pass, double pipeline) const {
   const GroupShape group = data_group(layout);
@@ -211,12 +211,14 @@ double TransformerCost::data_seconds(const ParallelLayout& layout, double parame
   if (layout.zero < 3) {
     return reduce_seconds(layout, parameters, (pass.compute() - pass.forward) / layout.pipe);
   }
-  const double gather = links_.allgather(group, parameters * kWord);
-  const double scatter = links_.reduce_scatter(group, parameters * work_.gradient_bytes);
-  const double all = microbatches_of(layout, work_) * (2 * gather + scatter);
-  const double beside = eff_.overlap * pipeline;
+  const bool flat = work_.flat_gathers && group.per_node < group.ranks;
+  const GroupShape rings = flat ? GroupShape{.ranks = group.ranks, .per_node = 1} : group;
   const double blocks = static_cast<double>(model_.model.layers) / layout.pipe;
-  return smooth_max(all, beside) - beside + (gather + scatter) / blocks;
+  const double gather = links_.allgather(rings, parameters * kWord / blocks);
+  const double scatter = links_.reduce_scatter(rings, parameters * work_.gradient_bytes / blocks);
+  const double all = microbatches_of(layout, work_) * blocks * (2 * gather + scatter);
+  const double beside = work_.overlap_data ? eff_.overlap * pipeline : 0;
+  return smooth_max(all, beside) - beside + gather + scatter;
 }
 
 /// A rank waits for its neighbor's message before each pass of each chunk.

@@ -25,9 +25,11 @@ std::string explain(const StepCost& cost, const StepCost& first) {
   }
   std::ranges::sort(growth, std::greater{}, [](const auto& g) { return g.first; });
   std::string text;
-  for (std::size_t i = 0; i < 2 && growth[i].first > 0.001; ++i) {
-    text += fmt::format("{}{} +{:.1f} %", text.empty() ? "" : ", ", to_text(growth[i].second),
-                        100 * growth[i].first);
+  for (std::size_t i = 0; i < 2 && (i == 0 || growth[i].first > 0.001); ++i) {
+    const double percent = 100 * growth[i].first;
+    text += percent < 0.05 ? "as fast, for all that can be told"
+                           : fmt::format("{}{} +{:.1f} %", text.empty() ? "" : ", ",
+                                         to_text(growth[i].second), percent);
   }
   return text;
 }

@@ -75,10 +75,13 @@ PlanSearch search_plans(const TransformerCost& cost, const SearchOptions& option
   require_valid(options);
   PlanSearch result = planner::run_search(cost, options);
   if (result.searched == 0) {
-    throw Error(ErrorKind::Usage,
-                fmt::format("no layout of {} devices fits the model, the batch of {} sequences and "
-                            "the given axes: sizes must divide",
-                            cost.cluster().devices(), cost.workload().batch));
+    throw Error(
+        ErrorKind::Usage,
+        fmt::format("no layout of {} devices fits a model of {} blocks and {} heads, a batch "
+                    "of {} sequences and the given axes: the axes multiply to {}, tensor "
+                    "divides the heads, data times --microbatch the batch",
+                    cost.cluster().devices(), cost.model().model.layers, cost.model().model.heads,
+                    cost.workload().batch, cost.cluster().devices()));
   }
   if (result.best.empty()) {
     result.largest_tensor = planner::describe_largest_tensor(cost, *result.smallest);

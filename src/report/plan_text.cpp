@@ -54,6 +54,7 @@ std::vector<std::string> row(const RankedLayout& r, std::size_t number) {
           r.layout.bucket.count > 0 ? to_text(r.layout.bucket) : "-",
           to_text(Seconds{c.seconds}),
           share(c.mfu()),
+          share(c.hfu()),
           bytes_text(c.memory_bytes()),
           share(c.bubble()),
           share(c.exposed_communication())};
@@ -243,7 +244,7 @@ std::string plan_search_text(const TransformerCost& cost, const PlanSearch& sear
                       search.largest_tensor, search.advice);
   }
   std::vector<std::vector<std::string>> rows{{"", "mesh", "micro", "schedule", "zero", "recompute",
-                                              "bucket", "step", "MFU %", "memory", "bubble %",
+                                              "bucket", "step", "MFU %", "HFU %", "memory", "bubble %",
                                               "comm %"}};
   for (std::size_t i = 0; i < search.best.size(); ++i) {
     rows.push_back(row(search.best[i], i + 1));

@@ -137,12 +137,32 @@ TEST(PlanCommand, SaysWhatWouldFit) {
   EXPECT_NE(ran.out.find("devices"), std::string::npos) << ran.out;
 }
 
+TEST(PlanCommand, WarnsOfPlansThatDoNotFitUnderTrain) {
+  const Ran ran =
+      run_program(fmt::format("plan --model llama3-8b --cluster dgx-h100 --batch 128 --zero 3 "
+                              "--keep 1 -o {}/large.plan.json",
+                              scratch_folder()));
+  EXPECT_EQ(ran.exit_code, 0);
+  EXPECT_NE(ran.err.find("plan 1 needs"), std::string::npos) << ran.err;
+  EXPECT_NE(ran.err.find("no listed plan fits"), std::string::npos) << ran.err;
+}
+
+TEST(PlanCommand, PlacesEveryValue) {
+  const Ran ran = run_program(
+      "plan --ops --model mlp --cluster dgx-a100 --dtype f32 --batch 65536 --mesh data=4 --json");
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  const Json json = parse_json(ran.out, "plan");
+  EXPECT_LE(json.at("step_seconds"), json.at("replicated_seconds"));
+  EXPECT_EQ(json.at("values").size(), 15U);
+}
+
 TEST(PlanCommand, RefusesBadOptions) {
+  expect_refused("plan --schedule zb-h2 -o x.plan.json", {"zb-h2 can be costed, not run"});
   expect_refused("plan --model llama9", {"--model: unknown"});
   expect_refused("plan --batch none", {"--batch: 'none' is not a number of sequences"});
   expect_refused("plan --batch 16Gtokens", {"--batch: '16Gtokens' is not a number"});
   expect_refused("plan --mesh tenser=8", {"did you mean tensor?"});
-  expect_refused("plan --mesh tensor=7", {"sizes must divide"});
+  expect_refused("plan --mesh tensor=7", {"divides the heads"});
   expect_refused("plan --schedule 2f2b", {"--schedule: unknown schedule '2f2b'"});
   expect_refused("plan --cluster dgx-a100 --dtype f8", {"f8 peak of a100 is not known"});
 }

@@ -47,6 +47,37 @@ const std::vector<ParallelLayout>& layouts() {
   return all;
 }
 
+TEST(StepCost, ContentionLengthensPassesOfTensorGroupsThatShareANode) {
+  Cluster cluster = cluster_preset("dgx-a100:8");
+  cluster.efficiency = efficiency_of(cluster);
+  const Workload work{.batch = 256};
+  const TransformerCost calm(small_gpt(), work, cluster, *cluster.efficiency);
+  cluster.efficiency->contention = 0.1;
+  const TransformerCost busy(small_gpt(), work, cluster, *cluster.efficiency);
+  for (const int tensor : {1, 2, 4, 8, 16}) {
+    const ParallelLayout layout{.data = 64 / tensor, .tensor = tensor};
+    const bool shares = tensor == 2 || tensor == 4;
+    const BlockCost before = calm.blocks(layout).dense;
+    const BlockCost after = busy.blocks(layout).dense;
+    const double pass = before.compute() + before.launch + before.tensor;
+    EXPECT_NEAR(after.tensor - before.tensor, shares ? 0.1 * pass : 0, 1e-12) << tensor;
+  }
+}
+
+TEST(StepCost, OneRingOverAllRanksMovesEveryParameterThroughOnePort) {
+  const ParallelLayout layout{.data = 64, .zero = 3};
+  const Workload exposed{.batch = 64, .overlap_data = false};
+  Workload flat = exposed;
+  flat.flat_gathers = true;
+  const TransformerCost cost = cost_on(8, flat);
+  const Cluster& cluster = cost.cluster();
+  const double parameters = static_cast<double>(count_parameters(small_gpt()).total());
+  const double port = cluster.links.back().beta.count / cost.efficiency().network_links;
+  const double bytes = parameters * (2 * 2 + 4) * 63 / 64;
+  EXPECT_NEAR(cost.step(layout).part(TimePart::Data), bytes * port, 0.1 * bytes * port);
+  EXPECT_LT(cost_on(8, exposed).step(layout).part(TimePart::Data), 0.5 * bytes * port);
+}
+
 TEST(StepCost, PartsAddUpToTheStep) {
   const TransformerCost cost = cost_on(8);
   for (const ParallelLayout& layout : layouts()) {

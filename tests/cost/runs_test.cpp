@@ -138,7 +138,7 @@ TEST(Calibration, ManyRunsMayMoveFarFromTheGivenEfficiency) {
   const MeasuredRuns few = published("Korthikanti");
   std::vector<MeasuredRun> runs;
   Correction slow;
-  slow.log = {-0.6, 0, 0, 0, 0, -0.8, 0, 0};
+  slow.log = {-0.6, 0, 0, 0, 0, -0.8, 0, 0, 0};
   for (int copies = 1; copies <= 12; ++copies) {
     for (MeasuredRun run : few.runs) {
       run.work.batch *= copies;

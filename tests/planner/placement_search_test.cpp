@@ -12,21 +12,6 @@
 namespace trireme {
 namespace {
 
-double brute_force(const StrategyProblem& problem, double memory) {
-  double best = std::numeric_limits<double>::infinity();
-  std::vector<int> strategies(problem.nodes.size());
-  for (bool more = true; more;) {
-    const StrategyChoice choice = evaluate(problem, strategies);
-    best = choice.memory <= memory ? std::min(best, choice.cost) : best;
-    more = false;
-    for (std::size_t i = 0; i < strategies.size() && !more; ++i) {
-      strategies[i] = (strategies[i] + 1) % static_cast<int>(problem.nodes[i].cost.size());
-      more = strategies[i] != 0;
-    }
-  }
-  return best;
-}
-
 TEST(Strategies, AreThoseThatTryingEverythingFinds) {
   std::mt19937_64 random(5);
   for (int round = 0; round < 60; ++round) {

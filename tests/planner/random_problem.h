@@ -1,7 +1,10 @@
 // Random choices of strategies.
 #pragma once
 
+#include <algorithm>
+#include <limits>
 #include <random>
+#include <vector>
 
 #include "trireme/placement_search.h"
 
@@ -30,6 +33,22 @@ inline StrategyProblem random_problem(std::mt19937_64& random, int nodes, int st
     }
   }
   return problem;
+}
+
+/// The least cost within memory, by trying every combination.
+inline double brute_force(const StrategyProblem& problem, double memory) {
+  double best = std::numeric_limits<double>::infinity();
+  std::vector<int> strategies(problem.nodes.size());
+  for (bool more = true; more;) {
+    const StrategyChoice choice = evaluate(problem, strategies);
+    best = choice.memory <= memory ? std::min(best, choice.cost) : best;
+    more = false;
+    for (std::size_t i = 0; i < strategies.size() && !more; ++i) {
+      strategies[i] = (strategies[i] + 1) % static_cast<int>(problem.nodes[i].cost.size());
+      more = strategies[i] != 0;
+    }
+  }
+  return best;
 }
 
 }  // namespace trireme

@@ -38,6 +38,11 @@ TrainStep compile_train_step(const AnyModelConfig& model, const TrainSettings& s
   return compile_named(named, settings, plan);
 }
 
+TrainStep compile_train_step(const NamedModel& model, const TrainSettings& settings,
+                             const Plan& plan) {
+  return compile_named(model, settings, plan);
+}
+
 NamedGraph make_train_step(const TrainSettings& settings, const NamedModel& model,
                            const Plan& plan) {
   return train::make_planned_step(options_of(settings, model, plan)).graph;
