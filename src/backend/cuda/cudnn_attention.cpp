@@ -5,10 +5,16 @@
 #include <limits>
 #include <map>
 #include <mutex>
-#include <tuple>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
 
 #include "backend/cuda/cudnn_graph.h"
 #include "backend/cuda/kernel.h"
+#include "backend/cuda/tuning.h"
 
 namespace trireme::cuda {
 namespace {
@@ -26,6 +32,7 @@ struct Heads {
   bool causal;
   float scale;
   cudnnDataType_t type;
+  bool deterministic;
   int device;
   auto operator<=>(const Heads&) const = default;
 
@@ -55,7 +62,7 @@ class AttentionGraph : public CudnnGraph {
         lse_(real(Lse, n.row_dims(), n.row_strides(), kFloat)),
         scale_(scalar(Scale)) {}
 
-  [[nodiscard]] std::shared_ptr<const CudnnPlan> forward() {
+  [[nodiscard]] Plans forward(const Proposals& wanted) {
     const Tensor values = real(V, n_.key_dims(), n_.key_strides(), n_.type);
     const Tensor y = real(Y, n_.query_dims(), n_.query_strides(), n_.type);
     const Tensor seen = masked(scaled_scores());
@@ -73,10 +80,10 @@ class AttentionGraph : public CudnnGraph {
     binary(CUDNN_POINTWISE_ADD, top, log_sum, lse_);
     binary(CUDNN_POINTWISE_DIV, powers, sum, weights);
     matmul(weights, values, y);
-    return compile();
+    return compile(wanted);
   }
 
-  [[nodiscard]] std::shared_ptr<const CudnnPlan> backward() {
+  [[nodiscard]] Plans backward(const Proposals& wanted) {
     const Tensor dy = real(Dy, n_.query_dims(), n_.query_strides(), n_.type);
     const Tensor values = real(V, transposed(n_.key_dims()), transposed(n_.key_strides()), n_.type);
     const Tensor delta = delta_of(dy);
@@ -95,7 +102,7 @@ class AttentionGraph : public CudnnGraph {
     binary(CUDNN_POINTWISE_MUL, product, scale_, dscores);
     to_keys(turned(dscores), query_, real(Dk, n_.key_dims(), n_.key_strides(), n_.type));
     to_queries(dscores);
-    return compile();
+    return compile(wanted);
   }
 
  private:
@@ -160,14 +167,19 @@ class AttentionGraph : public CudnnGraph {
     reduce(CUDNN_REDUCE_TENSOR_ADD, by_head, y);
   }
 
-  /// dq = dscores k, accumulated in f32 in memory.
+  /// dq = dscores k, accumulated in f32 in memory, in any order, unless the result must be deterministic.
   void to_queries(const Tensor& dscores) {
     const Tensor keys = between(n_.key_dims(), n_.key_strides(), n_.type);
+    const Tensor dq = real(Dq, n_.query_dims(), n_.query_strides(), n_.type);
+    reshape(keys_, keys);
+    if (n_.deterministic) {
+      matmul(dscores, keys, dq);
+      return;
+    }
     const Tensor sum =
         real(DqSum, n_.query_dims(), {n_.h * n_.t * n_.d, n_.t * n_.d, n_.d, 1}, kFloat);
-    reshape(keys_, keys);
     matmul(dscores, keys, sum);
-    unary(CUDNN_POINTWISE_IDENTITY, sum, real(Dq, n_.query_dims(), n_.query_strides(), n_.type));
+    unary(CUDNN_POINTWISE_IDENTITY, sum, dq);
   }
 
   Heads n_;
@@ -202,22 +214,10 @@ std::optional<Heads> heads_of(const KernelRequest& request, std::size_t q, std::
       s.flag("causal"),
       static_cast<float>(scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(query.dim(3)))),
       dtype == DType::BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF,
+      !times_algorithms(),
       0};
   check(cudaGetDevice(&heads.device), "finding the current device");
   return heads;
-}
-
-/// Compiled once for each shape: it takes a third of a second.
-std::shared_ptr<const CudnnPlan> plan_of(const Heads& heads, bool backward) {
-  static std::mutex mutex;
-  static std::map<std::pair<Heads, bool>, std::shared_ptr<const CudnnPlan>> plans;
-  const std::scoped_lock lock(mutex);
-  const auto found = plans.find({heads, backward});
-  if (found != plans.end()) {
-    return found->second;
-  }
-  AttentionGraph graph(heads);
-  return plans[{heads, backward}] = backward ? graph.backward() : graph.forward();
 }
 
 /// Scalars in host memory, which must live as long as the kernel.
@@ -227,56 +227,117 @@ struct Constants {
   float one = 1;
 };
 
-std::optional<Launch> prepare_forward(const KernelRequest& request) {
-  const std::optional<Heads> heads = heads_of(request, 0, 1);
-  const auto plan = heads ? plan_of(*heads, false) : nullptr;
-  if (plan == nullptr) {
-    return std::nullopt;
+using Plan = std::shared_ptr<const CudnnPlan>;
+
+Launch forward_launch(const Heads& heads, const Plan& plan) {
+  const auto constants = std::make_shared<const Constants>(Constants{.scale = heads.scale});
+  return {.enqueue =
+              [plan, constants](const KernelMemory& m, cudaStream_t stream) {
+                plan->enqueue({{Q, m.inputs[0]},
+                               {K, m.inputs[1]},
+                               {V, m.inputs[2]},
+                               {Y, m.outputs[0]},
+                               {Lse, m.outputs[1]},
+                               {Scale, &constants->scale},
+                               {Minus, &constants->minus}},
+                              m.workspace, stream);
+              },
+          .workspace = {plan->workspace()}};
+}
+
+Launch backward_launch(const Heads& heads, const Plan& plan) {
+  const auto constants = std::make_shared<const Constants>(Constants{.scale = heads.scale});
+  const auto rounded = [](std::int64_t bytes) { return (bytes + 255) / 256 * 256; };
+  const std::int64_t rows = rounded(heads.b * heads.h * heads.t * 4);
+  const std::int64_t sums =
+      heads.deterministic ? 0 : rounded(heads.b * heads.h * heads.t * heads.d * 4);
+  return {.enqueue =
+              [=](const KernelMemory& m, cudaStream_t stream) {
+                CudnnPlan::Addresses addresses{
+                    {Dy, m.inputs[0]},     {Q, m.inputs[1]},           {K, m.inputs[2]},
+                    {V, m.inputs[3]},      {Y, m.inputs[4]},           {Lse, m.inputs[5]},
+                    {Dq, m.outputs[0]},    {Dk, m.outputs[1]},         {Dv, m.outputs[2]},
+                    {Delta, m.workspace},  {Scale, &constants->scale}, {Minus, &constants->minus},
+                    {One, &constants->one}};
+                if (sums > 0) {
+                  addresses.emplace_back(DqSum, m.workspace + rows);
+                }
+                plan->enqueue(addresses, m.workspace + rows + sums, stream);
+              },
+          .workspace = {rows + sums + plan->workspace()}};
+}
+
+/// Forward or backward: its plans, and the kernel of one.
+struct Direction {
+  CudnnGraph::Plans (AttentionGraph::*plans)(const CudnnGraph::Proposals&);
+  Launch (*launch)(const Heads&, const Plan&);
+};
+
+std::string key_of(const Heads& n, const KernelRequest& request) {
+  return fmt::format("{}, cuDNN {}: {} q {} {} {} {} k {} {} type {}{}{}", device_name(),
+                     cudnn()->version(), request.op->name, n.b, n.t, n.h, n.d, n.s, n.g,
+                     static_cast<int>(n.type), n.causal ? " causal" : "",
+                     n.deterministic ? " deterministic" : "");
+}
+
+Plan fastest_plan(const Heads& heads, const Direction& direction, const CudnnGraph::Plans& plans,
+                  const KernelRequest& request) {
+  std::vector<Launch> launches;
+  for (const Plan& plan : plans) {
+    launches.push_back(direction.launch(heads, plan));
   }
-  const auto constants = std::make_shared<const Constants>(Constants{.scale = heads->scale});
-  return Launch{.enqueue =
-                    [plan, constants](const KernelMemory& m, cudaStream_t stream) {
-                      plan->enqueue({{Q, m.inputs[0]},
-                                     {K, m.inputs[1]},
-                                     {V, m.inputs[2]},
-                                     {Y, m.outputs[0]},
-                                     {Lse, m.outputs[1]},
-                                     {Scale, &constants->scale},
-                                     {Minus, &constants->minus}},
-                                    m.workspace, stream);
-                    },
-                .workspace = {plan->workspace()}};
+  return plans[fastest_launch(launches, request)];
+}
+
+/// The plan that is kept; else the fastest of the library's first, which is then kept. nullptr: there is none.
+Plan choose_plan(const Heads& heads, const Direction& direction, const KernelRequest& request) {
+  constexpr std::size_t kTimed = 8;
+  const auto compiled = [&](const CudnnGraph::Proposals& wanted) {
+    AttentionGraph graph(heads);
+    return (graph.*direction.plans)(wanted);
+  };
+  const std::string key = key_of(heads, request);
+  if (const auto kept = kept_algorithm(key)) {
+    const auto number = static_cast<std::int64_t>(kept->front());
+    CudnnGraph::Plans found = compiled({.first = number, .deterministic = heads.deterministic});
+    if (!found.empty() && found.front()->proposal() == number) {
+      return found.front();
+    }
+  }
+  CudnnGraph::Plans plans =
+      compiled({.most = times_algorithms() ? kTimed : 1, .deterministic = heads.deterministic});
+  if (plans.empty() || !times_algorithms()) {
+    return plans.empty() ? nullptr : plans.front();
+  }
+  const Plan best = fastest_plan(heads, direction, plans, request);
+  keep_algorithm(key, {static_cast<std::uint64_t>(best->proposal())});
+  return best;
+}
+
+/// Chosen once for each shape.
+Plan plan_of(const Heads& heads, const Direction& direction, const KernelRequest& request) {
+  static std::mutex mutex;
+  static std::map<std::pair<Heads, std::string_view>, Plan> plans;
+  const std::scoped_lock lock(mutex);
+  const auto [found, is_new] = plans.try_emplace({heads, request.op->name});
+  if (is_new) {
+    found->second = choose_plan(heads, direction, request);
+  }
+  return found->second;
+}
+
+std::optional<Launch> prepare(const std::optional<Heads>& heads, const Direction& direction,
+                              const KernelRequest& request) {
+  const Plan plan = heads ? plan_of(*heads, direction, request) : nullptr;
+  return plan == nullptr ? std::nullopt : std::optional(direction.launch(*heads, plan));
+}
+
+std::optional<Launch> prepare_forward(const KernelRequest& request) {
+  return prepare(heads_of(request, 0, 1), {&AttentionGraph::forward, forward_launch}, request);
 }
 
 std::optional<Launch> prepare_backward(const KernelRequest& request) {
-  const std::optional<Heads> heads = heads_of(request, 1, 2);
-  const auto plan = heads ? plan_of(*heads, true) : nullptr;
-  if (plan == nullptr) {
-    return std::nullopt;
-  }
-  const auto constants = std::make_shared<const Constants>(Constants{.scale = heads->scale});
-  const auto rounded = [](std::int64_t bytes) { return (bytes + 255) / 256 * 256; };
-  const std::int64_t rows = rounded(heads->b * heads->h * heads->t * 4);
-  const std::int64_t sums = rounded(heads->b * heads->h * heads->t * heads->d * 4);
-  return Launch{.enqueue =
-                    [=](const KernelMemory& m, cudaStream_t stream) {
-                      plan->enqueue({{Dy, m.inputs[0]},
-                                     {Q, m.inputs[1]},
-                                     {K, m.inputs[2]},
-                                     {V, m.inputs[3]},
-                                     {Y, m.inputs[4]},
-                                     {Lse, m.inputs[5]},
-                                     {Dq, m.outputs[0]},
-                                     {Dk, m.outputs[1]},
-                                     {Dv, m.outputs[2]},
-                                     {Delta, m.workspace},
-                                     {DqSum, m.workspace + rows},
-                                     {Scale, &constants->scale},
-                                     {Minus, &constants->minus},
-                                     {One, &constants->one}},
-                                    m.workspace + rows + sums, stream);
-                    },
-                .workspace = {rows + sums + plan->workspace()}};
+  return prepare(heads_of(request, 1, 2), {&AttentionGraph::backward, backward_launch}, request);
 }
 
 }  // namespace

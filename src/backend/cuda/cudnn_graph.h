@@ -25,15 +25,20 @@ using CudnnDescriptor =
 /// A compiled graph.
 class CudnnPlan {
  public:
-  CudnnPlan(CudnnDescriptor plan, std::vector<CudnnDescriptor> parts);
+  /// What a plan refers to: shared by those of a graph.
+  using Parts = std::shared_ptr<const std::vector<CudnnDescriptor>>;
+  CudnnPlan(CudnnDescriptor plan, Parts parts, std::int64_t proposal);
   /// Addresses of the graph's real tensors and scalars (in host memory), by id.
   using Addresses = std::vector<std::pair<std::int64_t, const void*>>;
   void enqueue(const Addresses& addresses, void* workspace, cudaStream_t stream) const;
   [[nodiscard]] std::int64_t workspace() const { return workspace_; }
+  /// Its number among those of the library's heuristic.
+  [[nodiscard]] std::int64_t proposal() const { return proposal_; }
 
  private:
   CudnnDescriptor plan_;
-  std::vector<CudnnDescriptor> parts_;  ///< that the plan refers to
+  Parts parts_;
+  std::int64_t proposal_ = 0;
   std::int64_t workspace_ = 0;
 };
 
@@ -67,8 +72,15 @@ class CudnnGraph {
   /// The index of each element along an axis.
   void index(const Tensor& like, std::int64_t axis, const Tensor& y);
 
-  /// Nothing if the library cannot run it on the current device.
-  [[nodiscard]] std::shared_ptr<const CudnnPlan> compile();
+  /// Of the engines that the library's heuristic proposes, best first.
+  struct Proposals {
+    std::int64_t first = 0;
+    std::size_t most = 1;        ///< plans to return
+    bool deterministic = false;  ///< without engines whose results differ from run to run
+  };
+  using Plans = std::vector<std::shared_ptr<const CudnnPlan>>;
+  /// Those that the library can run on the current device; takes a third of a second for each. Once for each graph.
+  [[nodiscard]] Plans compile(const Proposals& wanted);
 
  private:
   Tensor tensor(std::int64_t id, Dims dims, Dims strides, cudnnDataType_t type,
