@@ -147,7 +147,8 @@ TEST(TrainingStep, IsTheSameWhenFused) {
   EXPECT_LT(difference<float>(model, narrow, fuse_elementwise(narrow), 1), 1e-4);
 }
 
-constexpr Fusions kAll{.classifier = true, .products = true, .norms = true, .updates = true};
+constexpr Fusions kAll{
+    .classifier = true, .projections = true, .products = true, .norms = true, .updates = true};
 
 /// With 19 classes, which are padded, and 24, which are not.
 TEST(TrainingStep, IsTheSameWithTheFusionsOfAnAccelerator) {
@@ -156,6 +157,7 @@ TEST(TrainingStep, IsTheSameWithTheFusionsOfAnAccelerator) {
       ModelConfig config = small_model(DType::F64);
       config.family = family;
       config.vocabulary = vocabulary;
+      config.key_heads = family == Family::Llama ? 1 : 3;
       const Model wide = make_model(config, kBatch);
       const Graph graph = training_graph(wide, AdamW{});
       EXPECT_LT(difference<double>(wide, graph, fuse_for(graph, kAll), 1), 1e-9);
