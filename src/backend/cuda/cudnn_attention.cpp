@@ -1,5 +1,6 @@
 // Attention by cuDNN, in 16 bits: composed of its operations, of which the library recognizes the whole and runs one
-// kernel. Forward and backward follow graph/ops/attention.cpp; all tensors keep our layout [B,T,H,D].
+// kernel. Forward and backward follow graph/ops/attention.cpp; all tensors keep our layout [B,T,H,D]. q, k and v are tensors
+// of their own, or parts of a packed one, which steps and addresses describe.
 #include <array>
 #include <cmath>
 #include <limits>
@@ -29,6 +30,8 @@ enum Id : std::int64_t { Q = 1, K, V, Y, Lse, Dy, Dq, Dk, Dv, Delta, DqSum, Scal
 /// Sizes of q[B,T,H,D] and k[B,S,G,D].
 struct Heads {
   std::int64_t b, t, h, d, s, g;
+  std::int64_t q_step, k_step;  ///< elements between the positions of q, and of k and v
+  bool packed;                  ///< q, k and v are parts of one tensor
   bool causal;
   float scale;
   cudnnDataType_t type;
@@ -38,9 +41,10 @@ struct Heads {
 
   // As [B,H,T,D], the order that the library expects.
   [[nodiscard]] Dims query_dims() const { return {b, h, t, d}; }
-  [[nodiscard]] Dims query_strides() const { return {t * h * d, d, h * d, 1}; }
+  [[nodiscard]] Dims query_strides() const { return {t * q_step, d, q_step, 1}; }
+  [[nodiscard]] Dims result_strides() const { return {t * h * d, d, h * d, 1}; }
   [[nodiscard]] Dims key_dims() const { return {b, g, s, d}; }
-  [[nodiscard]] Dims key_strides() const { return {s * g * d, d, g * d, 1}; }
+  [[nodiscard]] Dims key_strides() const { return {s * k_step, d, k_step, 1}; }
   [[nodiscard]] Dims score_dims() const { return {b, h, t, s}; }
   [[nodiscard]] Dims score_strides() const { return {h * t * s, t * s, s, 1}; }
   [[nodiscard]] Dims row_dims() const { return {b, h, t, 1}; }
@@ -64,7 +68,7 @@ class AttentionGraph : public CudnnGraph {
 
   [[nodiscard]] Plans forward(const Proposals& wanted) {
     const Tensor values = real(V, n_.key_dims(), n_.key_strides(), n_.type);
-    const Tensor y = real(Y, n_.query_dims(), n_.query_strides(), n_.type);
+    const Tensor y = real(Y, n_.query_dims(), n_.result_strides(), n_.type);
     const Tensor seen = masked(scaled_scores());
     const Tensor top = row();
     const Tensor shifted = scores();
@@ -84,7 +88,7 @@ class AttentionGraph : public CudnnGraph {
   }
 
   [[nodiscard]] Plans backward(const Proposals& wanted) {
-    const Tensor dy = real(Dy, n_.query_dims(), n_.query_strides(), n_.type);
+    const Tensor dy = real(Dy, n_.query_dims(), n_.result_strides(), n_.type);
     const Tensor values = real(V, transposed(n_.key_dims()), transposed(n_.key_strides()), n_.type);
     const Tensor delta = delta_of(dy);
     const Tensor less = scores();
@@ -137,7 +141,7 @@ class AttentionGraph : public CudnnGraph {
 
   /// dy . y of each query, in memory: later operations read it for every key.
   Tensor delta_of(const Tensor& dy) {
-    const Tensor y = real(Y, n_.query_dims(), n_.query_strides(), n_.type);
+    const Tensor y = real(Y, n_.query_dims(), n_.result_strides(), n_.type);
     const Tensor products =
         between(n_.query_dims(), {n_.h * n_.t * n_.d, n_.t * n_.d, n_.h * n_.d, 1}, kFloat);
     const Tensor sum = row();
@@ -189,11 +193,31 @@ class AttentionGraph : public CudnnGraph {
   Tensor scale_;
 };
 
+/// The types and shapes of q and k; packed: both in the tensor of q.
+struct Operands {
+  DType dtype;
+  Shape query;
+  Shape key;
+  bool packed = false;
+};
+
+Operands operands_of(const KernelRequest& request, std::size_t q, std::size_t k) {
+  return {request.inputs[q].dtype, request.inputs[q].shape, request.inputs[k].shape};
+}
+
+/// Of qkv[B,T,H+2G,D].
+Operands packed_operands_of(const KernelRequest& request, std::size_t qkv) {
+  const Shape& all = request.inputs[qkv].shape;
+  const std::int64_t heads = signature_of(request).integer("heads");
+  return {request.inputs[qkv].dtype,
+          {all.dim(0), all.dim(1), heads, all.dim(3)},
+          {all.dim(0), all.dim(1), (all.dim(2) - heads) / 2, all.dim(3)},
+          true};
+}
+
 /// Nothing if the library is missing, or the case is not one of those that it takes.
-std::optional<Heads> heads_of(const KernelRequest& request, std::size_t q, std::size_t k) {
-  const DType dtype = request.inputs[q].dtype;
-  const Shape& query = request.inputs[q].shape;
-  const Shape& key = request.inputs[k].shape;
+std::optional<Heads> heads_of(const KernelRequest& request, const Operands& operands) {
+  const auto& [dtype, query, key, packed] = operands;
   const Signature s = signature_of(request);
   const auto& start = s.integers("start");
   const bool narrow = dtype == DType::BF16 || dtype == DType::F16;
@@ -204,6 +228,7 @@ std::optional<Heads> heads_of(const KernelRequest& request, std::size_t q, std::
     return std::nullopt;
   }
   const double scale = s.number("scale");
+  const std::int64_t all = packed ? query.dim(2) + 2 * key.dim(2) : 0;
   Heads heads{
       query.dim(0),
       query.dim(1),
@@ -211,6 +236,9 @@ std::optional<Heads> heads_of(const KernelRequest& request, std::size_t q, std::
       query.dim(3),
       key.dim(1),
       key.dim(2),
+      (packed ? all : query.dim(2)) * query.dim(3),
+      (packed ? all : key.dim(2)) * key.dim(3),
+      packed,
       s.flag("causal"),
       static_cast<float>(scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(query.dim(3)))),
       dtype == DType::BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF,
@@ -218,6 +246,16 @@ std::optional<Heads> heads_of(const KernelRequest& request, std::size_t q, std::
       0};
   check(cudaGetDevice(&heads.device), "finding the current device");
   return heads;
+}
+
+/// q, k and v, or their gradients, from this operand on.
+template <class Byte>
+std::array<Byte*, 3> parts_of(const Heads& n, std::span<Byte* const> operands) {
+  if (!n.packed) {
+    return {operands[0], operands[1], operands[2]};
+  }
+  const std::int64_t head = n.d * 2;  // bytes: 16-bit elements
+  return {operands[0], operands[0] + n.h * head, operands[0] + (n.h + n.g) * head};
 }
 
 /// Scalars in host memory, which must live as long as the kernel.
@@ -232,10 +270,11 @@ using Plan = std::shared_ptr<const CudnnPlan>;
 Launch forward_launch(const Heads& heads, const Plan& plan) {
   const auto constants = std::make_shared<const Constants>(Constants{.scale = heads.scale});
   return {.enqueue =
-              [plan, constants](const KernelMemory& m, cudaStream_t stream) {
-                plan->enqueue({{Q, m.inputs[0]},
-                               {K, m.inputs[1]},
-                               {V, m.inputs[2]},
+              [=](const KernelMemory& m, cudaStream_t stream) {
+                const auto [q, k, v] = parts_of(heads, std::span(m.inputs));
+                plan->enqueue({{Q, q},
+                               {K, k},
+                               {V, v},
                                {Y, m.outputs[0]},
                                {Lse, m.outputs[1]},
                                {Scale, &constants->scale},
@@ -253,12 +292,22 @@ Launch backward_launch(const Heads& heads, const Plan& plan) {
       heads.deterministic ? 0 : rounded(heads.b * heads.h * heads.t * heads.d * 4);
   return {.enqueue =
               [=](const KernelMemory& m, cudaStream_t stream) {
-                CudnnPlan::Addresses addresses{
-                    {Dy, m.inputs[0]},     {Q, m.inputs[1]},           {K, m.inputs[2]},
-                    {V, m.inputs[3]},      {Y, m.inputs[4]},           {Lse, m.inputs[5]},
-                    {Dq, m.outputs[0]},    {Dk, m.outputs[1]},         {Dv, m.outputs[2]},
-                    {Delta, m.workspace},  {Scale, &constants->scale}, {Minus, &constants->minus},
-                    {One, &constants->one}};
+                const auto [q, k, v] = parts_of(heads, std::span(m.inputs).subspan(1));
+                const auto [dq, dk, dv] = parts_of(heads, std::span(m.outputs));
+                const std::size_t y = heads.packed ? 2 : 4;
+                CudnnPlan::Addresses addresses{{Dy, m.inputs[0]},
+                                               {Q, q},
+                                               {K, k},
+                                               {V, v},
+                                               {Y, m.inputs[y]},
+                                               {Lse, m.inputs[y + 1]},
+                                               {Dq, dq},
+                                               {Dk, dk},
+                                               {Dv, dv},
+                                               {Delta, m.workspace},
+                                               {Scale, &constants->scale},
+                                               {Minus, &constants->minus},
+                                               {One, &constants->one}};
                 if (sums > 0) {
                   addresses.emplace_back(DqSum, m.workspace + rows);
                 }
@@ -332,19 +381,29 @@ std::optional<Launch> prepare(const std::optional<Heads>& heads, const Direction
   return plan == nullptr ? std::nullopt : std::optional(direction.launch(*heads, plan));
 }
 
-std::optional<Launch> prepare_forward(const KernelRequest& request) {
-  return prepare(heads_of(request, 0, 1), {&AttentionGraph::forward, forward_launch}, request);
-}
+constexpr Direction kForward{&AttentionGraph::forward, forward_launch};
+constexpr Direction kBackward{&AttentionGraph::backward, backward_launch};
 
+std::optional<Launch> prepare_forward(const KernelRequest& request) {
+  return prepare(heads_of(request, operands_of(request, 0, 1)), kForward, request);
+}
 std::optional<Launch> prepare_backward(const KernelRequest& request) {
-  return prepare(heads_of(request, 1, 2), {&AttentionGraph::backward, backward_launch}, request);
+  return prepare(heads_of(request, operands_of(request, 1, 2)), kBackward, request);
+}
+std::optional<Launch> prepare_packed(const KernelRequest& request) {
+  return prepare(heads_of(request, packed_operands_of(request, 0)), kForward, request);
+}
+std::optional<Launch> prepare_packed_backward(const KernelRequest& request) {
+  return prepare(heads_of(request, packed_operands_of(request, 1)), kBackward, request);
 }
 
 }  // namespace
 
 std::span<const KernelRow> cudnn_kernels() {
-  static constexpr std::array kRows{KernelRow{"attention", prepare_forward},
-                                    KernelRow{"attention_backward", prepare_backward}};
+  static constexpr std::array kRows{
+      KernelRow{"attention", prepare_forward}, KernelRow{"attention_backward", prepare_backward},
+      KernelRow{"attention_packed", prepare_packed},
+      KernelRow{"attention_packed_backward", prepare_packed_backward}};
   return kRows;
 }
 

@@ -259,7 +259,8 @@ class CudaDevice : public Device {
   [[nodiscard]] std::string name() const override { return name_; }
   [[nodiscard]] Bytes alignment() const override { return {256}; }
   [[nodiscard]] Fusions fusions() const override {
-    return {.classifier = true, .products = true, .norms = true, .updates = true};
+    return {
+        .classifier = true, .projections = true, .products = true, .norms = true, .updates = true};
   }
   [[nodiscard]] std::optional<Bytes> free_memory() const override {
     std::size_t free = 0;
