@@ -152,6 +152,7 @@ class IsolatedDevice final : public Device {
 
   [[nodiscard]] std::string name() const override { return "isolated"; }
   [[nodiscard]] Bytes alignment() const override { return {256}; }
+  [[nodiscard]] Fusions fusions() const override { return options_.fusions; }
   [[nodiscard]] std::optional<Bytes> free_memory() const override { return space_->free(); }
 
   [[nodiscard]] std::unique_ptr<DeviceMemory> allocate(Bytes bytes) override {
