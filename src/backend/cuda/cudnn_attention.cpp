@@ -25,7 +25,23 @@ using Tensor = CudnnGraph::Tensor;
 
 constexpr cudnnDataType_t kFloat = CUDNN_DATA_FLOAT;
 
-enum Id : std::int64_t { Q = 1, K, V, Y, Lse, Dy, Dq, Dk, Dv, Delta, DqSum, Scale, Minus, One };
+enum Id : std::int64_t {
+  Q = 1,
+  K,
+  V,
+  Y,
+  Lse,
+  Dy,
+  Dq,
+  Dk,
+  Dv,
+  Delta,
+  DqSum,
+  Scale,
+  Minus,
+  One,
+  Start
+};
 
 /// Sizes of q[B,T,H,D] and k[B,S,G,D].
 struct Heads {
@@ -33,6 +49,7 @@ struct Heads {
   std::int64_t q_step, k_step;  ///< elements between the positions of q, and of k and v
   bool packed;                  ///< q, k and v are parts of one tensor
   bool causal;
+  std::int32_t start;  ///< if causal: the position of the first query among the keys
   float scale;
   cudnnDataType_t type;
   bool deterministic;
@@ -128,12 +145,18 @@ class AttentionGraph : public CudnnGraph {
     if (!n_.causal) {
       return x;
     }
-    const Tensor query = between_like(x, CUDNN_DATA_INT32);
+    Tensor query = between_like(x, CUDNN_DATA_INT32);
     const Tensor key = between_like(x, CUDNN_DATA_INT32);
     const Tensor sees = between_like(x, CUDNN_DATA_BOOLEAN);
     Tensor seen = scores();
     index(x, 2, query);
     index(x, 3, key);
+    if (n_.start != 0) {
+      const Tensor position = between_like(x, CUDNN_DATA_INT32);
+      binary(CUDNN_POINTWISE_ADD, query, scalar(Start, CUDNN_DATA_INT32), position,
+             CUDNN_DATA_INT32);
+      query = position;
+    }
     binary(CUDNN_POINTWISE_CMP_GE, query, key, sees, CUDNN_DATA_BOOLEAN);
     select(sees, x, scalar(Minus), seen);
     return seen;
@@ -222,8 +245,10 @@ std::optional<Heads> heads_of(const KernelRequest& request, const Operands& oper
   const auto& start = s.integers("start");
   const bool narrow = dtype == DType::BF16 || dtype == DType::F16;
   const std::int64_t first = start.empty() ? key.dim(1) - query.dim(1) : start.front();
-  const bool square = !s.flag("causal") || first == 0;
-  if (cudnn() == nullptr || !narrow || !square || query.element_count() == 0 ||
+  const bool causal = s.flag("causal") && first < key.dim(1) - 1;  // else each query sees all keys
+  const bool all_see =
+      !causal || first >= 0;  // the soft-max of a query that sees none is no number
+  if (cudnn() == nullptr || !narrow || !all_see || query.element_count() == 0 ||
       key.element_count() == 0 || query.dim(3) % 8 != 0 || query.dim(3) > 128) {
     return std::nullopt;
   }
@@ -239,7 +264,8 @@ std::optional<Heads> heads_of(const KernelRequest& request, const Operands& oper
       (packed ? all : query.dim(2)) * query.dim(3),
       (packed ? all : key.dim(2)) * key.dim(3),
       packed,
-      s.flag("causal"),
+      causal,
+      causal ? static_cast<std::int32_t>(first) : 0,
       static_cast<float>(scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(query.dim(3)))),
       dtype == DType::BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF,
       !times_algorithms(),
@@ -263,12 +289,23 @@ struct Constants {
   float scale = 1;
   float minus = -std::numeric_limits<float>::infinity();
   float one = 1;
+  std::int32_t start = 0;
 };
+
+std::shared_ptr<const Constants> constants_of(const Heads& heads) {
+  constexpr std::size_t kTakesInfinity =
+      91000;  // cuDNN 9.10; the same weights come of a large number
+  Constants constants{.scale = heads.scale, .start = heads.start};
+  if (cudnn()->version() < kTakesInfinity) {
+    constants.minus = std::numeric_limits<float>::lowest();
+  }
+  return std::make_shared<const Constants>(constants);
+}
 
 using Plan = std::shared_ptr<const CudnnPlan>;
 
 Launch forward_launch(const Heads& heads, const Plan& plan) {
-  const auto constants = std::make_shared<const Constants>(Constants{.scale = heads.scale});
+  const auto constants = constants_of(heads);
   return {.enqueue =
               [=](const KernelMemory& m, cudaStream_t stream) {
                 const auto [q, k, v] = parts_of(heads, std::span(m.inputs));
@@ -278,14 +315,15 @@ Launch forward_launch(const Heads& heads, const Plan& plan) {
                                {Y, m.outputs[0]},
                                {Lse, m.outputs[1]},
                                {Scale, &constants->scale},
-                               {Minus, &constants->minus}},
+                               {Minus, &constants->minus},
+                               {Start, &constants->start}},
                               m.workspace, stream);
               },
           .workspace = {plan->workspace()}};
 }
 
 Launch backward_launch(const Heads& heads, const Plan& plan) {
-  const auto constants = std::make_shared<const Constants>(Constants{.scale = heads.scale});
+  const auto constants = constants_of(heads);
   const auto rounded = [](std::int64_t bytes) { return (bytes + 255) / 256 * 256; };
   const std::int64_t rows = rounded(heads.b * heads.h * heads.t * 4);
   const std::int64_t sums =
@@ -307,7 +345,8 @@ Launch backward_launch(const Heads& heads, const Plan& plan) {
                                                {Delta, m.workspace},
                                                {Scale, &constants->scale},
                                                {Minus, &constants->minus},
-                                               {One, &constants->one}};
+                                               {One, &constants->one},
+                                               {Start, &constants->start}};
                 if (sums > 0) {
                   addresses.emplace_back(DqSum, m.workspace + rows);
                 }
@@ -325,7 +364,10 @@ struct Direction {
 std::string key_of(const Heads& n, const KernelRequest& request) {
   return fmt::format("{}, cuDNN {}: {} q {} {} {} {} k {} {} type {}{}{}", device_name(),
                      cudnn()->version(), request.op->name, n.b, n.t, n.h, n.d, n.s, n.g,
-                     static_cast<int>(n.type), n.causal ? " causal" : "",
+                     static_cast<int>(n.type),
+                     n.start != 0 ? " offset"
+                     : n.causal   ? " causal"
+                                  : "",
                      n.deterministic ? " deterministic" : "");
 }
 

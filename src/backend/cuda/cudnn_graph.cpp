@@ -161,8 +161,8 @@ CudnnGraph::Tensor CudnnGraph::between(Dims dims, Dims strides, cudnnDataType_t 
                 CUDNN_ATTR_TENSOR_IS_VIRTUAL);
 }
 
-CudnnGraph::Tensor CudnnGraph::scalar(std::int64_t id) {
-  return tensor(id, {1, 1, 1, 1}, {1, 1, 1, 1}, CUDNN_DATA_FLOAT, CUDNN_ATTR_TENSOR_IS_BY_VALUE);
+CudnnGraph::Tensor CudnnGraph::scalar(std::int64_t id, cudnnDataType_t type) {
+  return tensor(id, {1, 1, 1, 1}, {1, 1, 1, 1}, type, CUDNN_ATTR_TENSOR_IS_BY_VALUE);
 }
 
 void CudnnGraph::matmul(const Tensor& a, const Tensor& b, const Tensor& y) {

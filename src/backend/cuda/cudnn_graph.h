@@ -58,8 +58,8 @@ class CudnnGraph {
   Tensor between_like(const Tensor& like, cudnnDataType_t type) {
     return between(like.dims, like.strides, type);
   }
-  /// One f32 of rank 4, in host memory.
-  Tensor scalar(std::int64_t id);
+  /// One number of rank 4, in host memory.
+  Tensor scalar(std::int64_t id, cudnnDataType_t type = CUDNN_DATA_FLOAT);
 
   void matmul(const Tensor& a, const Tensor& b, const Tensor& y);
   void reshape(const Tensor& x, const Tensor& y);
