@@ -232,10 +232,10 @@ class GraphRecording : public Recording {
 
 std::span<const std::span<const KernelRow>> kernel_tables() {
   static const std::array tables{
-      adamw_kernels(),      product_kernels(),     cudnn_kernels(),          attention_kernels(),
-      classifier_kernels(), elementwise_kernels(), norm_kernels(),           loss_kernels(),
-      embedding_kernels(),  optimizer_kernels(),   reduction_kernels(),      shape_kernels(),
-      random_kernels(),     expert_kernels(),      strided_product_kernels()};
+      adamw_kernels(),      product_kernels(),     cudnn_kernels(),     attention_kernels(),
+      classifier_kernels(), elementwise_kernels(), norm_kernels(),      norm_backward_kernels(),
+      loss_kernels(),       embedding_kernels(),   optimizer_kernels(), reduction_kernels(),
+      shape_kernels(),      random_kernels(),      expert_kernels(),    strided_product_kernels()};
   return tables;
 }
 
