@@ -102,7 +102,8 @@ void check(cudnnStatus_t status, std::string_view what) {
   }
 }
 
-CudnnPlan::CudnnPlan(CudnnDescriptor plan, Parts parts, std::int64_t proposal)
+CudnnPlan::CudnnPlan(CudnnDescriptor plan, std::shared_ptr<const Parts> parts,
+                     std::int64_t proposal)
     : plan_(std::move(plan)), parts_(std::move(parts)), proposal_(proposal) {
   std::int64_t count = 0;
   check(cudnn()->get_attribute(plan_.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
@@ -114,8 +115,10 @@ void CudnnPlan::enqueue(const Addresses& addresses, void* workspace, cudaStream_
   std::vector<std::int64_t> ids;
   std::vector<const void*> at;
   for (const auto& [id, address] : addresses) {
-    ids.push_back(id);
-    at.push_back(address);
+    if (parts_->ids.contains(id)) {
+      ids.push_back(id);
+      at.push_back(address);
+    }
   }
   const CudnnDescriptor pack = create(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
   set(pack.get(), CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, ids.data(), ids.size());
@@ -127,7 +130,7 @@ void CudnnPlan::enqueue(const Addresses& addresses, void* workspace, cudaStream_
 }
 
 cudnnBackendDescriptor_t CudnnGraph::make(cudnnBackendDescriptorType_t type) {
-  return parts_.emplace_back(create(type)).get();
+  return parts_.descriptors.emplace_back(create(type)).get();
 }
 
 cudnnBackendDescriptor_t CudnnGraph::make_operation(cudnnBackendDescriptorType_t type) {
@@ -148,6 +151,9 @@ CudnnGraph::Tensor CudnnGraph::tensor(std::int64_t id, Dims dims, Dims strides,
     set(tensor, kind, CUDNN_TYPE_BOOLEAN, &yes);
   }
   finalize(tensor, "describing a tensor");
+  if (kind != CUDNN_ATTR_TENSOR_IS_VIRTUAL) {
+    parts_.ids.insert(id);
+  }
   return {tensor, std::move(dims), std::move(strides)};
 }
 
@@ -259,10 +265,10 @@ CudnnGraph::Plans CudnnGraph::compile(const Proposals& wanted) {
     set(plan.get(), CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration.get());
     if (cudnn()->finalize(plan.get()) == CUDNN_STATUS_SUCCESS) {
       compiled.emplace_back(number, std::move(plan));
-      parts_.push_back(std::move(configuration));
+      parts_.descriptors.push_back(std::move(configuration));
     }
   }
-  const auto parts = std::make_shared<const std::vector<CudnnDescriptor>>(std::move(parts_));
+  const auto parts = std::make_shared<const CudnnPlan::Parts>(std::move(parts_));
   Plans plans;
   for (auto& [proposal, plan] : compiled) {
     plans.push_back(std::make_shared<CudnnPlan>(std::move(plan), parts, proposal));

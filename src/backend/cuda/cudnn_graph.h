@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -26,9 +27,13 @@ using CudnnDescriptor =
 class CudnnPlan {
  public:
   /// What a plan refers to: shared by those of a graph.
-  using Parts = std::shared_ptr<const std::vector<CudnnDescriptor>>;
-  CudnnPlan(CudnnDescriptor plan, Parts parts, std::int64_t proposal);
-  /// Addresses of the graph's real tensors and scalars (in host memory), by id.
+  struct Parts {
+    std::vector<CudnnDescriptor> descriptors{};
+    std::set<std::int64_t> ids{};  ///< of real tensors and scalars
+  };
+  CudnnPlan(CudnnDescriptor plan, std::shared_ptr<const Parts> parts, std::int64_t proposal);
+  /// Addresses of the graph's real tensors and scalars (in host memory), by id. Others are left out: the library refuses ids
+  /// that it does not know.
   using Addresses = std::vector<std::pair<std::int64_t, const void*>>;
   void enqueue(const Addresses& addresses, void* workspace, cudaStream_t stream) const;
   [[nodiscard]] std::int64_t workspace() const { return workspace_; }
@@ -37,7 +42,7 @@ class CudnnPlan {
 
  private:
   CudnnDescriptor plan_;
-  Parts parts_;
+  std::shared_ptr<const Parts> parts_;
   std::int64_t proposal_ = 0;
   std::int64_t workspace_ = 0;
 };
@@ -95,7 +100,7 @@ class CudnnGraph {
   void pointwise(const Pointwise& operation, const Tensor& x, const Tensor* b,
                  const Tensor* condition, const Tensor& y);
 
-  std::vector<CudnnDescriptor> parts_;
+  CudnnPlan::Parts parts_;
   std::vector<cudnnBackendDescriptor_t> operations_;
   std::int64_t next_id_ = 1'000'000;
 };
