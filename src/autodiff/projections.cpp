@@ -249,9 +249,11 @@ class ProjectionFinder {
   bool add_input_gradient(std::size_t value, const std::vector<std::size_t>& nodes) {
     const EinsumLetters found = letters(nodes[0]);
     const bool is_first = node(nodes[0]).inputs[0] == found_.values[value].parts[0];
+    if (!found_.values[value].is_gradient || !is_first) {
+      return false;
+    }
     const char head = found.a[kHeadAxis];
-    if (!found_.values[value].is_gradient || !is_first || found.b.find(head) == std::string::npos ||
-        found.result.find(head) != std::string::npos) {
+    if (found.b.find(head) == std::string::npos || found.result.find(head) != std::string::npos) {
       return false;
     }
     const std::optional<std::array<std::size_t, 2>> sums = sums_of(nodes);
