@@ -248,9 +248,10 @@ void Execution::record_segments() {
   }
   try {
     for (Segment& segment : segments_) {
-      if (!exchanges_[segment.begin]) {
-        segment.recording = device_.record(*compute_, [&] { enqueue_kernels(segment, nullptr); });
+      if (exchanges_[segment.begin]) {
+        continue;
       }
+      segment.recording = device_.record(*compute_, [&] { enqueue_kernels(segment, nullptr); });
     }
   } catch (const Error&) {
     for (Segment& segment : segments_) {
