@@ -181,6 +181,9 @@ class IsolatedDevice final : public Device {
   }
   [[nodiscard]] std::unique_ptr<Recording> record(Stream& stream,
                                                   const std::function<void()>& enqueue) override {
+    if (options_.cannot_record) {
+      throw Error(ErrorKind::System, "isolated: cannot record kernels");
+    }
     return std::make_unique<KernelRecording>(dynamic_cast<ThreadStream&>(stream).capture(enqueue),
                                              options_.counts);
   }

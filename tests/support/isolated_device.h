@@ -33,6 +33,7 @@ struct IsolatedOptions {
   Seconds longest_delay{100e-6};  ///< of a piece of work
   Bytes memory{std::int64_t{1} << 36};
   Fusions fusions{};
+  bool cannot_record = false;  ///< recording kernels fails
   std::shared_ptr<IsolatedCounts> counts = std::make_shared<IsolatedCounts>();
 };
 

@@ -400,7 +400,7 @@ Plan choose_plan(const Heads& heads, const Direction& direction, const KernelReq
   if (plans.empty() || !times_algorithms()) {
     return plans.empty() ? nullptr : plans.front();
   }
-  const Plan best = fastest_plan(heads, direction, plans, request);
+  Plan best = fastest_plan(heads, direction, plans, request);
   keep_algorithm(key, {static_cast<std::uint64_t>(best->proposal())});
   return best;
 }
