@@ -2,6 +2,7 @@
 //
 //   build/release/bench/cuda/cuda_bench [--model NAME] [--batch N] [--length N] [--warmup N] [--steps N] [--plain]
 //     [--algorithms FILE] [--table FILE]
+//   build/release/bench/cuda/cuda_bench --losses FOLDER [--dtype f32|bf16]    see losses.h
 //
 // Every step trains on the same tokens; the run fails if the loss does not fall, or if memory is more than 2 % off the
 // plan. One step is traced, with a pair of events around every kernel and without a CUDA graph; its kernels are summed up
@@ -22,6 +23,7 @@
 #include <fmt/format.h>
 #include <fmt/ostream.h>
 
+#include "losses.h"
 #include "measured_device.h"
 #include "trireme/cuda_device.h"
 #include "trireme/error.h"
@@ -46,6 +48,8 @@ struct BenchOptions {
   bool plain = false;
   std::string algorithms{};
   std::string table{};
+  std::string losses{};
+  DType dtype = DType::BF16;  ///< of the losses
 };
 
 BenchOptions parse(const std::vector<std::string>& words) {
@@ -74,6 +78,10 @@ BenchOptions parse(const std::vector<std::string>& words) {
       options.algorithms = value;
     } else if (name == "--table") {
       options.table = value;
+    } else if (name == "--losses") {
+      options.losses = value;
+    } else if (name == "--dtype") {
+      options.dtype = value == "f32" ? DType::F32 : DType::BF16;
     } else {
       throw Error(ErrorKind::Usage, fmt::format("unknown option '{}'", name));
     }
@@ -361,6 +369,10 @@ int run(const std::vector<std::string>& words) {
   }
   keep_cuda_algorithms(options.algorithms);
   const std::unique_ptr<Device> cuda = make_cuda_device();
+  if (!options.losses.empty()) {
+    write_losses(options.losses, options.dtype, *cuda);
+    return 0;
+  }
   MeasuredDevice device(*cuda);
   Results r{.peak = product_peak(*cuda)};
   ModelConfig config = preset_model(options.model);
