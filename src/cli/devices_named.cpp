@@ -32,15 +32,17 @@ std::optional<int> cuda_number(const std::string& name) {
 
 }  // namespace
 
-DeviceFactory devices_named(const std::string& name, int threads, const std::string& exchange) {
-  const CudaExchange by = parse_cuda_exchange(exchange);
+DeviceFactory devices_named(const DeviceOptions& options) {
+  const std::string& name = options.name;
+  const CudaExchange by = parse_cuda_exchange(options.exchange);
   const int found = cuda_device_count();
   if (name == "cpu" || (name == "auto" && found == 0)) {
-    return cpu_devices(threads);
+    return cpu_devices(options.threads);
   }
-  if (const std::string folder = cache_folder(); !folder.empty()) {
-    keep_cuda_algorithms(folder + "/cuda-algorithms.txt");
-  }
+  const std::string folder = cache_folder();
+  keep_cuda_algorithms(
+      folder.empty() ? "" : folder + "/cuda-algorithms.txt",
+      options.deterministic ? AlgorithmChoice::Reproducible : AlgorithmChoice::Fastest);
   if (name == "auto" || (name == "cuda" && found > 0)) {
     return cuda_devices({}, by);
   }

@@ -7,9 +7,15 @@
 
 namespace trireme::cli {
 
-/// The factory of "auto", "cpu", "cuda" (ranks spread over all GPUs) or "cuda:N". Throws Error(Usage) if there is no such
-/// device. `exchange`: the option --gpu-exchange.
-[[nodiscard]] DeviceFactory devices_named(const std::string& name, int threads,
-                                          const std::string& exchange);
+/// What to compute on.
+struct DeviceOptions {
+  std::string name = "auto";  ///< "cpu", "cuda" (ranks spread over all GPUs), "cuda:N", or "auto"
+  int threads = 0;            ///< of a CPU
+  std::string exchange = "auto";  ///< the option --gpu-exchange
+  bool deterministic = false;     ///< the same bits in every run; a CPU's always are
+};
+
+/// The factory of these. Throws Error(Usage) if there is no such device.
+[[nodiscard]] DeviceFactory devices_named(const DeviceOptions& options);
 
 }  // namespace trireme::cli

@@ -95,7 +95,10 @@ std::optional<RunOptions> complete(TrainOptions given, const LaunchedRank& launc
       require(!given.run.servers.secret.empty(),
               fmt::format("--ps: set {} to the secret of the servers", ps::kSecretVariable));
     }
-    given.run.make_device = devices_named(given.device, given.threads, given.gpu_exchange);
+    given.run.make_device = devices_named({.name = given.device,
+                                           .threads = given.threads,
+                                           .exchange = given.gpu_exchange,
+                                           .deterministic = given.deterministic});
     given.run.host = find_host_costs();
     if (launched.size == 1 && chooses_plan(given)) {
       given.run.host = measured_host_costs(given.run.host, display);

@@ -114,6 +114,8 @@ void add_parallelism_options(Command* command, TrainOptions& o) {
                       "how ranks on GPUs exchange; auto: by NCCL if each has its own GPU, else "
                       "through host memory; "
                       "one of: auto nccl host");
+  command->add_flag("--deterministic", o.deterministic,
+                    "the same bits in every run on the same GPUs; on CPUs they always are");
   command->add_option("--threads", o.threads, "compute threads per rank; 0: all cores");
   command->add_option(
       "--sync", o.run.settings.sync,

@@ -21,6 +21,7 @@ struct TrainOptions {
   int threads = 0;
   std::string device = "auto";
   std::string gpu_exchange = "auto";
+  bool deterministic = false;
   bool json = false;
   std::optional<int> watch{};  ///< the port of the live report; 0: any
 };

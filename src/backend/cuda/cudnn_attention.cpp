@@ -380,6 +380,12 @@ Plan fastest_plan(const Heads& heads, const Direction& direction, const CudnnGra
   return plans[fastest_launch(launches, request)];
 }
 
+/// Whether a faster plan is worth the seconds that finding it takes.
+bool is_timed(const Heads& n) {
+  constexpr std::int64_t kSmall = std::int64_t{1} << 19U;  // elements
+  return times_algorithms() && n.b * n.t * n.h * n.d >= kSmall;
+}
+
 /// The plan that is kept; else the fastest of the library's first, which is then kept. nullptr: there is none.
 Plan choose_plan(const Heads& heads, const Direction& direction, const KernelRequest& request) {
   constexpr std::size_t kTimed = 8;
@@ -396,8 +402,8 @@ Plan choose_plan(const Heads& heads, const Direction& direction, const KernelReq
     }
   }
   CudnnGraph::Plans plans =
-      compiled({.most = times_algorithms() ? kTimed : 1, .deterministic = heads.deterministic});
-  if (plans.empty() || !times_algorithms()) {
+      compiled({.most = is_timed(heads) ? kTimed : 1, .deterministic = heads.deterministic});
+  if (plans.empty() || !is_timed(heads)) {
     return plans.empty() ? nullptr : plans.front();
   }
   Plan best = fastest_plan(heads, direction, plans, request);

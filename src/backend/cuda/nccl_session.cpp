@@ -13,6 +13,7 @@
 
 #include "backend/cuda/kernel.h"
 #include "backend/cuda/nccl.h"
+#include "backend/cuda/tuning.h"
 #include "trireme/error.h"
 
 namespace trireme::cuda {
@@ -172,6 +173,10 @@ std::shared_ptr<ExchangeSession> connect_nccl(Device& device, Communicator& comm
     // NCCL refuses ranks of one host that share a GPU. As hosts of their own they exchange by its network.
     (void)setenv("NCCL_HOSTID",  // NOLINT(concurrency-mt-unsafe): before NCCL starts threads
                  fmt::format("trireme-{}", communicator.rank()).c_str(), 1);
+  }
+  if (!times_algorithms()) {  // one order of sums, whatever NCCL would choose in this run
+    (void)setenv("NCCL_ALGO", "Ring", 0);     // NOLINT(concurrency-mt-unsafe): see above
+    (void)setenv("NCCL_PROTO", "Simple", 0);  // NOLINT(concurrency-mt-unsafe): see above
   }
   return std::make_shared<NcclSession>(device, communicator);
 }
