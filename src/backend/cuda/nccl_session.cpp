@@ -8,6 +8,8 @@
 #include <set>
 #include <span>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -91,12 +93,16 @@ NcclSession::~NcclSession() {
   NcclSession::abort();
 }
 
+/// All at once: the library frees memory, which waits for the kernels of the other communicators, too.
 void NcclSession::abort() noexcept {
+  std::vector<std::thread> aborting;
   for (auto& [name, axis] : axes_) {
-    if (axis.ranks != nullptr) {
-      (void)nccl().abort(axis.ranks);
-      axis.ranks = nullptr;
+    if (ncclComm_t ranks = std::exchange(axis.ranks, nullptr); ranks != nullptr) {
+      aborting.emplace_back([ranks] { (void)nccl().abort(ranks); });
     }
+  }
+  for (std::thread& thread : aborting) {
+    thread.join();
   }
 }
 
