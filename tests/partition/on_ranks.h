@@ -63,7 +63,6 @@ using MakeDevice = std::function<std::unique_ptr<Device>()>;
 
 /// What each rank runs, on a device with these fusions.
 [[nodiscard]] std::vector<Program> programs_of(const Graph& whole, const Plan& plan,
-                                               const DimNames& names,
-                                               const Fusions& fusions = {});
+                                               const DimNames& names, const Fusions& fusions = {});
 
 }  // namespace trireme
