@@ -103,7 +103,7 @@ class Model(nn.Module):
         for block in self.blocks:
             x = block(x, rope)
         logits = F.linear(self.ln_f(x), self.wte.weight)
-        return F.cross_entropy(logits.float().view(-1, self.vocabulary), targets.view(-1))
+        return F.cross_entropy(logits.float().view(-1, self.vocabulary), targets.reshape(-1))
 
 
 def optimizer_of(model):

@@ -219,7 +219,8 @@ std::optional<Launch> prepare_scatter_rows(const KernelRequest& request) {
 
 // rope
 
-/// Of the first `heads` of a token's vectors; tokens are `step` elements apart.
+/// Of the first `heads` of a token's vectors; tokens are `step` elements apart. A thread turns one pair of all heads, which
+/// share the angle: it takes far longer than the rest.
 template <class T>
 struct Rope {
   const T* x;
@@ -233,19 +234,22 @@ struct Rope {
   double sign;
   __device__ void operator()(std::int64_t i) const {
     using W = Wide<T>;
-    const std::int64_t vector = i / half;
+    const std::int64_t token = i / half;
     const std::int64_t pair = i % half;
-    const std::int64_t token = vector / heads;
     const double position = start + static_cast<double>(token % tokens);
     const double angle =
         position * exp(-log_base * static_cast<double>(pair) / static_cast<double>(half));
     const auto cosine = static_cast<W>(cos(angle));
     const auto sine = static_cast<W>(sign * sin(angle));
-    const std::int64_t at = token * step + vector % heads * 2 * half + pair;
-    const W a = load(x[at]);
-    const W b = load(x[at + half]);
-    y[at] = narrow<T>(a * cosine - b * sine);
-    y[at + half] = narrow<T>(b * cosine + a * sine);
+    const std::int64_t first = token * step + pair;
+#pragma unroll 8
+    for (std::int64_t head = 0; head < heads; ++head) {
+      const std::int64_t at = first + head * 2 * half;
+      const W a = load(x[at]);
+      const W b = load(x[at + half]);
+      y[at] = narrow<T>(a * cosine - b * sine);
+      y[at + half] = narrow<T>(b * cosine + a * sine);
+    }
   }
 };
 
@@ -274,7 +278,7 @@ std::optional<Launch> prepare_rope(const KernelRequest& request) {
         check(cudaMemcpyAsync(m.outputs[0], m.inputs[0], bytes, cudaMemcpyDeviceToDevice, stream),
               "copying heads");
       }
-      enqueue_each(tokens * heads * placed.half, placed, stream);
+      enqueue_each(tokens * placed.half, placed, stream);
     }};
   });
 }
