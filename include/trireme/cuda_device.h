@@ -35,9 +35,15 @@ struct CudaFacts {
 /// Initializes the driver. Throws Error(System) if there is no such device.
 [[nodiscard]] CudaFacts cuda_facts(int number);
 
-/// Keeps which algorithms matrix products run fastest by in this file, by GPU and library version, so that later runs need
-/// not time them again. For all devices of the process; call it before the first is made. "": nowhere, the default.
-void keep_cuda_algorithms(const std::string& path);
+/// How an algorithm of a library is chosen among those that it proposes: by timing them, or so that results are the same
+/// bits in every run (of those, one that was timed and kept before, else the first).
+enum class AlgorithmChoice : std::uint8_t { Fastest, Reproducible };
+
+/// Keeps which algorithms matrix products and attention run fastest by in this file, by GPU and library version, so that
+/// later runs need not time them again. For all devices of the process; call it before the first is made. "": nowhere, the
+/// default.
+void keep_cuda_algorithms(const std::string& path,
+                          AlgorithmChoice choice = AlgorithmChoice::Fastest);
 
 /// How ranks exchange device memory: by NCCL, or through host memory. Auto: by NCCL if all ranks have it and each its own
 /// GPU.

@@ -7,6 +7,8 @@ namespace trireme {
 struct Fusions {
   /// The loss and its gradient in one pass over the logits; classes padded to aligned rows.
   bool classifier = false;
+  /// The products that make q, k and v, and those of their gradients, in one each; attention to packed heads.
+  bool projections = false;
   /// Matrix products with a bias, an activation or its derivative, or a sum.
   bool products = false;
   /// The backward of a norm with the sum that its result enters.

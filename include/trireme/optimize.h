@@ -24,6 +24,10 @@ namespace trireme {
 /// multiple of 8, which unaligned matrix products are slow for. Losses and gradients are the same.
 [[nodiscard]] Graph fuse_classifier(const Graph& graph);
 
+/// Replaces the three products that make q, k and v of one x, those of their gradients and the attention between them by
+/// one product each and `attention_packed`. Leaves alone what does not match entirely.
+[[nodiscard]] Graph fuse_projections(const Graph& graph);
+
 /// Replaces products, norms and optimizers and the nodes that follow them, of those wanted, by one node each.
 [[nodiscard]] Graph fuse_followers(const Graph& graph, const Fusions& wanted);
 

@@ -209,6 +209,9 @@ Graph fuse_followers(const Graph& graph, const Fusions& wanted) {
 
 Graph fuse_for(const Graph& graph, const Fusions& wanted) {
   Graph fused = wanted.classifier ? fuse_classifier(graph) : graph;
+  if (wanted.projections) {
+    fused = fuse_projections(fused);
+  }
   if (wanted.products || wanted.norms || wanted.updates) {
     fused = fuse_followers(fused, wanted);
   }

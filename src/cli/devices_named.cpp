@@ -39,9 +39,10 @@ DeviceFactory devices_of(const TrainSettings& settings) {
   if (name == "cpu" || (name == "auto" && found == 0)) {
     return cpu_devices(static_cast<int>(settings.threads));
   }
-  if (const std::string folder = cache_folder(); !folder.empty()) {
-    keep_cuda_algorithms(folder + "/cuda-algorithms.txt");
-  }
+  const std::string folder = cache_folder();
+  keep_cuda_algorithms(
+      folder.empty() ? "" : folder + "/cuda-algorithms.txt",
+      settings.deterministic ? AlgorithmChoice::Reproducible : AlgorithmChoice::Fastest);
   if (name == "auto" || (name == "cuda" && found > 0)) {
     return cuda_devices({}, by);
   }

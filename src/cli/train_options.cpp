@@ -114,6 +114,8 @@ void add_parallelism_options(Command* command, TrainOptions& o) {
                       "how ranks on GPUs exchange; auto: by NCCL if each has its own GPU, else "
                       "through host memory; "
                       "one of: auto nccl host");
+  command->add_flag("--deterministic", settings.deterministic,
+                    "the same bits in every run on the same GPUs; on CPUs they always are");
   command->add_option("--threads", settings.threads, "compute threads per rank; 0: all cores");
   command->add_option(
       "--sync", settings.sync,
@@ -142,7 +144,8 @@ void add_checkpoint_options(Command* command, RunOptions& run) {
           "--export, --watch and --json, which are of one start; --steps, --rate, --clip, "
           "--dropout, --batch, --recompute, --sync, --save-every, --keep, --keep-best, "
           "--validate-every, --patience, --tensorboard, --threads, --device, --gpu-exchange, "
-          "--memory-limit, --encrypt, the settings of --optimizer and the plan may differ; --data, "
+          "--deterministic, --memory-limit, --encrypt, the settings of --optimizer and the plan "
+          "may differ; --data, "
           "--validation-data and --tokenizer may have moved",
           non_empty_path)
       ->excludes(folder);

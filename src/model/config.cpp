@@ -40,6 +40,21 @@ ModelConfig llama_tiny() {
           .tied = false};
 }
 
+/// The shape of Llama 3.2 1B.
+ModelConfig llama_1b() {
+  return {.name = "llama-1b",
+          .family = Family::Llama,
+          .vocabulary = 128256,
+          .context = 8192,
+          .width = 2048,
+          .layers = 16,
+          .heads = 32,
+          .key_heads = 8,
+          .head_width = 64,
+          .hidden = 8192,
+          .rope_base = 500000.0};
+}
+
 /// A small mixture: four experts, one per token, as in Switch Transformers.
 ModelConfig switch_mini() {
   ModelConfig config = gpt("switch-mini", 4, 128, 4, 256, 256);
@@ -75,6 +90,7 @@ const std::vector<ModelConfig>& transformer_presets() {
       gpt("gpt2-large", 36, 1280, 20, 50257, 1024),
       gpt("gpt2-xl", 48, 1600, 25, 50257, 1024),
       llama_tiny(),
+      llama_1b(),
       switch_mini(),
       experts_mini(),
       depths_mini(),

@@ -240,14 +240,22 @@ void Execution::run_step(Trace* trace) {
   recorder.write_spans();
 }
 
-/// In the second step: the first has warmed the kernels up.
+/// In the second step: the first has warmed the kernels up. Where the device cannot record them, they are enqueued one
+/// by one; if the device itself has failed, that reports it.
 void Execution::record_segments() {
   if (untraced_steps_ != 1) {
     return;
   }
-  for (Segment& segment : segments_) {
-    if (!exchanges_[segment.begin]) {
+  try {
+    for (Segment& segment : segments_) {
+      if (exchanges_[segment.begin]) {
+        continue;
+      }
       segment.recording = device_.record(*compute_, [&] { enqueue_kernels(segment, nullptr); });
+    }
+  } catch (const Error&) {
+    for (Segment& segment : segments_) {
+      segment.recording.reset();
     }
   }
 }

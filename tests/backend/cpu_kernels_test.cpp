@@ -68,9 +68,10 @@ TEST(ReferenceKernels, AreAllThereIsForTheseOps) {
     }
   }
   EXPECT_EQ(without, (std::vector<std::string_view>{
-                         "adamw_rounded", "classifier", "einsum_add", "einsum_bias",
-                         "einsum_bias_add", "einsum_bias_gelu", "einsum_gelu_backward",
-                         "layer_norm_backward_add", "orthonormal", "rms_norm_backward_add"}));
+                         "adamw_rounded", "attention_packed", "attention_packed_backward",
+                         "classifier", "einsum_add", "einsum_bias", "einsum_bias_add",
+                         "einsum_bias_gelu", "einsum_gelu_backward", "layer_norm_backward_add",
+                         "orthonormal", "rms_norm_backward_add"}));
   for (const cpu::ReferenceUse& use : cpu::reference_uses()) {
     ASSERT_NE(find_op(use.op), nullptr) << use.op;
     EXPECT_EQ(use.when.starts_with("always"), !cpu::has_kernel(use.op)) << use.op;

@@ -14,7 +14,12 @@ std::vector<OpCase> moves() {
           {"slice", {{x}}, {{"begin", Numbers{0, 0, 4}}, {"end", Numbers{37, 70, 5}}}},
           {"pad", {{x}}, {{"before", Numbers{0, 1, 2}}, {"after", Numbers{3, 0, 1}}}},
           {"concat", {{{90, 130}}, {{90, 3}}, {{90, 77}}}, {{"axis", std::int64_t{1}}}},
-          {"concat", {{{190, 130}}, {{1, 130}}}, {{"axis", std::int64_t{0}}}}};
+          {"concat", {{{190, 130}}, {{1, 130}}}, {{"axis", std::int64_t{0}}}},
+          // Rows that can be moved 16 bytes at once, and a part that begins within 16 bytes.
+          {"concat", {{{70, 5, 16}}, {{70, 2, 16}}, {{70, 2, 16}}}, {{"axis", std::int64_t{1}}}},
+          {"concat", {{{70, 48}}, {{70, 4}}, {{70, 16}}}, {{"axis", std::int64_t{1}}}},
+          {"slice", {{{70, 9, 16}}}, {{"begin", Numbers{0, 5, 0}}, {"end", Numbers{70, 7, 16}}}},
+          {"slice", {{{70, 9, 16}}}, {{"begin", Numbers{1, 2, 3}}, {"end", Numbers{70, 7, 16}}}}};
 }
 
 std::vector<OpCase> choices() {
@@ -118,6 +123,7 @@ std::vector<OpCase> rows() {
   const Operand logits{{9, 3001}, -2, 2};
   const Operand q{{2, 70, 4, 40}};
   const Operand k{{2, 70, 2, 40}};
+  const Operand qkv{{2, 70, 8, 40}};
   const auto einsum = [](std::string equation, const Shape& a, const Shape& b) {
     return OpCase{"einsum", {{a}, {b}}, {{"equation", std::move(equation)}}};
   };
@@ -148,7 +154,12 @@ std::vector<OpCase> rows() {
       {"attention_backward",
        {q, q, k, k, q, statistic({2, 4, 70}, 3, 5)},
        {{"start", Numbers{-40}}}},
-      {"attention_backward", {q, q, k, k, q, statistic({2, 4, 70}, 3, 5)}}};
+      {"attention_backward", {q, q, k, k, q, statistic({2, 4, 70}, 3, 5)}},
+      {"attention_packed", {qkv}, {{"heads", std::int64_t{4}}}},
+      {"attention_packed", {qkv}, {{"heads", std::int64_t{4}}, {"start", Numbers{-40}}}},
+      {"attention_packed_backward",
+       {q, qkv, q, statistic({2, 4, 70}, 3, 5)},
+       {{"heads", std::int64_t{4}}}}};
 }
 
 std::vector<OpCase> images() {

@@ -58,14 +58,14 @@ TEST(TrainingStep, UpdatesInPlace) {
 /// Runs steps on a device; returns the parameters afterwards.
 class Training {
  public:
-  Training(const Model& model, const Graph& graph, Device& device)
+  Training(const Model& model, const Graph& graph, Device& device, const BatchShape& batch = kBatch)
       : model_(model), execution_(make_program(graph), device) {
     for (const ModelParameter& parameter : model.parameters) {
       execution_.write(parameter.name, initial_values(parameter, 1).raw());
     }
     std::mt19937 generator(3);
     for (const char* name : {"tokens", "targets"}) {
-      HostBuffer ids(DType::I32, kBatch.sequences * kBatch.length);
+      HostBuffer ids(DType::I32, batch.sequences * batch.length);
       std::ranges::generate(ids.as<std::int32_t>(),
                             [&] { return static_cast<std::int32_t>(generator() % 19); });
       execution_.write(name, ids.raw());
@@ -147,7 +147,8 @@ TEST(TrainingStep, IsTheSameWhenFused) {
   EXPECT_LT(difference<float>(model, narrow, fuse_elementwise(narrow), 1), 1e-4);
 }
 
-constexpr Fusions kAll{.classifier = true, .products = true, .norms = true, .updates = true};
+constexpr Fusions kAll{
+    .classifier = true, .projections = true, .products = true, .norms = true, .updates = true};
 
 /// With 19 classes, which are padded, and 24, which are not.
 TEST(TrainingStep, IsTheSameWithTheFusionsOfAnAccelerator) {
@@ -156,6 +157,7 @@ TEST(TrainingStep, IsTheSameWithTheFusionsOfAnAccelerator) {
       ModelConfig config = small_model(DType::F64);
       config.family = family;
       config.vocabulary = vocabulary;
+      config.key_heads = family == Family::Llama ? 1 : 3;
       const Model wide = make_model(config, kBatch);
       const Graph graph = training_graph(wide, AdamW{});
       EXPECT_LT(difference<double>(wide, graph, fuse_for(graph, kAll), 1), 1e-9);
@@ -191,6 +193,36 @@ TEST(CudaTraining, FollowsTheCpu) {
         EXPECT_NEAR(found.loss(), expected.loss(), tolerance) << to_text(dtype) << " " << step;
       }
     }
+  }
+}
+
+/// With attention by the library, in several blocks.
+TEST(CudaTraining, HasTheSameBitsTwiceIfItMustBeReproducible) {
+  if (cuda_device_count() == 0) {
+    GTEST_SKIP() << "no CUDA device";
+  }
+  keep_cuda_algorithms("", AlgorithmChoice::Reproducible);
+  const std::unique_ptr<Device> cuda = make_cuda_device();
+  ModelConfig config = small_model(DType::BF16);
+  config.width = 128;
+  config.head_width = 64;
+  config.heads = 2;
+  config.key_heads = 2;
+  config.context = 512;
+  const BatchShape batch{.sequences = 4, .length = 512};
+  const Model model = make_model(config, batch);
+  const Graph graph = fuse_for(training_graph(model, AdamW{}), cuda->fusions());
+  Training one(model, graph, *cuda, batch);
+  Training other(model, graph, *cuda, batch);
+  for (int step = 1; step <= 5; ++step) {
+    one.step(step);
+    other.step(step);
+  }
+  keep_cuda_algorithms("");
+  for (const ModelParameter& parameter : model.parameters) {
+    EXPECT_TRUE(
+        std::ranges::equal(one.parameter(parameter).raw(), other.parameter(parameter).raw()))
+        << parameter.name;
   }
 }
 

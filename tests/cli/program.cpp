@@ -36,6 +36,11 @@ class Folder {
 
 }  // namespace
 
+std::string program_path() {
+  const char* other = std::getenv("TRIREME_TEST_PROGRAM");  // NOLINT(concurrency-mt-unsafe)
+  return other != nullptr ? other : TRIREME_PROGRAM;
+}
+
 const std::string& scratch_folder() {
   static const Folder folder;
   return folder.path();
@@ -55,7 +60,7 @@ Ran run_program(const std::string& arguments) {
   const std::string err = scratch_folder() + "/err";
   // The redirections come first, so that the arguments may redirect again.
   const std::string command = "cd '" + scratch_folder() + "' && </dev/null >'" + out + "' 2>'" +
-                              err + "' '" TRIREME_PROGRAM "' " + arguments;
+                              err + "' '" + program_path() + "' " + arguments;
   const int status = std::system(command.c_str());  // NOLINT(concurrency-mt-unsafe): one thread
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_text(out), read_text(err)};
 }

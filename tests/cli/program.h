@@ -12,6 +12,9 @@ struct Ran {
   std::string err;
 };
 
+/// The program under test: that of the build, or of TRIREME_TEST_PROGRAM.
+[[nodiscard]] std::string program_path();
+
 /// Runs `trireme ARGUMENTS` through the shell (quote what needs it).
 [[nodiscard]] Ran run_program(const std::string& arguments);
 

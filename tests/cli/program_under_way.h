@@ -60,7 +60,7 @@ class Started {
       const std::function<void()>& prepare = [] {})
       : out_(folder + "/out"), err_(folder + "/err") {
     std::istringstream in(arguments);
-    std::vector<std::string> words{TRIREME_PROGRAM};
+    std::vector<std::string> words{program_path()};
     for (std::string word; in >> word;) {
       words.push_back(word);
     }
@@ -78,7 +78,7 @@ class Started {
         std::signal(signal, SIG_DFL);  // a shell's background jobs ignore SIGINT
       }
       prepare_or_end(prepare);
-      execv(TRIREME_PROGRAM, pointers.data());
+      execv(pointers.front(), pointers.data());
       _exit(127);
     }
     setpgid(process_, process_);

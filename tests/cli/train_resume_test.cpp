@@ -147,15 +147,17 @@ TEST_F(TrainResume, ARunHasOneOwner) {
 
 TEST_F(TrainResume, RestoresAllOptions) {
   const std::string run = new_run();
-  (void)expect_success(kSmall +
-                       "--steps 2 --save-every 7,1h --keep 2 --validate-every 2 --tensorboard "
-                       "--threads 1 --device cpu --gpu-exchange host --memory-limit 1GiB "
-                       "--mesh data=2 --zero 1 --microbatches 3 --run-folder " +
-                       run);
+  (void)expect_success(
+      kSmall +
+      "--steps 2 --save-every 7,1h --keep 2 --validate-every 2 --tensorboard "
+      "--threads 1 --device cpu --gpu-exchange host --deterministic --memory-limit 1GiB "
+      "--mesh data=2 --zero 1 --microbatches 3 --run-folder " +
+      run);
   const Json before = Json::parse(read_text(run + "/settings.json"));
   EXPECT_EQ(before["threads"], 1);
   EXPECT_EQ(before["device"], "cpu");
   EXPECT_EQ(before["gpu-exchange"], "host");
+  EXPECT_EQ(before["deterministic"], true);
   EXPECT_EQ(before["memory-limit"], "1GiB");
   EXPECT_EQ(before["encrypt"], false);
   const std::string plan = read_text(run + "/plan.json");

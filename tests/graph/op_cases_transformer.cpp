@@ -41,6 +41,10 @@ std::vector<OpCase> rope_cases() {
   return {{"rope", {{{2, 5, 3, 6}}}},
           {"rope", {{{1, 1, 1, 2}}}, {{"start", std::int64_t{7}}}},
           {"rope", {{{2, 3, 2, 4}}}, {{"inverse", std::int64_t{1}}, {"base", 100.0}}},
+          {"rope", {{{2, 5, 5, 4}}}, {{"heads", std::int64_t{3}}, {"start", std::int64_t{2}}}},
+          {"rope",
+           {{{3, 4, 4, 2}}},
+           {{"heads", std::int64_t{4}}, {"inverse", std::int64_t{1}}, {"base", 50.0}}},
           {"rope", {{{0, 3, 2, 4}}}},
           {"rope", {{{2, 3, 1, 0}}}}};
 }
@@ -73,6 +77,27 @@ std::vector<OpCase> all_attention_cases() {
         attention_cases({0, 3, 3, 2, 1, 2}), attention_cases({2, 0, 3, 2, 1, 2}),
         attention_cases({2, 3, 3, 0, 0, 2})}) {
     cases.insert(cases.end(), some.begin(), some.end());
+  }
+  return cases;
+}
+
+/// With as many keys as queries, in one tensor. Heads of 8 can be read 16 bytes at once.
+std::vector<OpCase> packed_attention_cases() {
+  std::vector<OpCase> cases;
+  for (const AttentionSizes& n :
+       {AttentionSizes{2, 5, 5, 4, 2, 8}, AttentionSizes{2, 3, 3, 3, 3, 2},
+        AttentionSizes{1, 4, 4, 4, 1, 16}, AttentionSizes{3, 1, 1, 1, 1, 1},
+        AttentionSizes{0, 3, 3, 2, 1, 2}, AttentionSizes{2, 0, 0, 2, 1, 2}}) {
+    const Operand qkv{{n.b, n.t, n.h + 2 * n.g, n.d}};
+    const Operand y{{n.b, n.t, n.h, n.d}};
+    const Operand lse = statistic({n.b, n.h, n.t}, 0, 2);
+    for (Attributes attributes :
+         {Attributes{}, Attributes{{"scale", 0.3}}, Attributes{{"causal", std::int64_t{0}}},
+          Attributes{{"start", Numbers{1}}}}) {
+      attributes["heads"] = n.h;
+      cases.push_back({"attention_packed", {qkv}, attributes});
+      cases.push_back({"attention_packed_backward", {y, qkv, y, lse}, attributes});
+    }
   }
   return cases;
 }
@@ -222,9 +247,9 @@ std::vector<OpCase> cast_cases() {
 std::vector<OpCase> transformer_cases() {
   std::vector<OpCase> cases;
   for (const auto& some :
-       {embedding_cases(), rms_norm_cases(), rope_cases(), all_attention_cases(), cache_cases(),
-        softmax_cases(), cross_entropy_cases(), classifier_cases(), product_cases(),
-        norm_add_cases(), dropout_cases(), cast_cases()}) {
+       {embedding_cases(), rms_norm_cases(), rope_cases(), all_attention_cases(),
+        packed_attention_cases(), cache_cases(), softmax_cases(), cross_entropy_cases(),
+        classifier_cases(), product_cases(), norm_add_cases(), dropout_cases(), cast_cases()}) {
     cases.insert(cases.end(), some.begin(), some.end());
   }
   return cases;

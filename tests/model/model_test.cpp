@@ -82,6 +82,7 @@ TEST(Models, HaveTheParametersOfTheirFamilies) {
   };
   EXPECT_EQ(parameters("gpt2-small"), 124439808);
   EXPECT_EQ(parameters("gpt2-xl"), 1557611200);
+  EXPECT_EQ(parameters("llama-1b"), 1235814400);
 }
 
 TEST(Models, RefuseWhatDoesNotGoTogether) {

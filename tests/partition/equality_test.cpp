@@ -1,5 +1,5 @@
 // Any plan computes the same as one device: losses and everything that is kept, after 5 steps, to 1e-10. So do devices
-// that the host reaches only by copies, with exchanges beside kernels.
+// that the host reaches only by copies, with exchanges beside kernels, and devices that fuse.
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -106,8 +106,9 @@ void expect_predicted_bytes(const Trained& many) {
 
 void check_plan(const Task& task, const Trained& one, const Plan& plan,
                 const MakeDevice& make_device = make_one_thread) {
-  EXPECT_EQ(trireme::problems(programs_of(task.graph, plan, task.names), groups_of(plan.mesh)),
-            std::vector<std::string>());
+  const std::vector<Program> programs =
+      programs_of(task.graph, plan, task.names, make_device()->fusions());
+  EXPECT_EQ(trireme::problems(programs, groups_of(plan.mesh)), std::vector<std::string>());
   Trained many;
   ASSERT_NO_THROW(
       many = train_on_ranks(task.graph, plan, task.names, task.first, task.batches, make_device));
@@ -368,6 +369,85 @@ TEST(LongIsolatedEquality, Perceptron) {
 
 TEST(LongIsolatedEquality, ConvNet) {
   check_all(conv_net_task(), plans_of_examples(), isolated());
+}
+
+// With everything that an accelerator fuses; the CPU runs those ops by reference.
+
+MakeDevice fusing() {
+  return [make = isolated_devices({.fusions = kAllFusions})] { return make({}); };
+}
+
+TEST(FusedEquality, Gpt) {
+  check_all(gpt_task(), every_nth(plans_of_language_models(), 8, 2), fusing());
+}
+TEST(LongFusedEquality, Gpt) {
+  check_all(gpt_task(), plans_of_language_models(), fusing());
+}
+
+TEST(FusedEquality, Llama) {
+  check_all(llama_task(), every_nth(plans_of_language_models(), 8, 6), fusing());
+}
+TEST(LongFusedEquality, Llama) {
+  check_all(llama_task(), plans_of_language_models(), fusing());
+}
+
+TEST(FusedEquality, GptWithDropoutAndRecomputation) {
+  check_with_dropout_and_recomputation(every_nth(plans_of_language_models(), 8, 3), fusing());
+}
+TEST(LongFusedEquality, GptWithDropoutAndRecomputation) {
+  check_with_dropout_and_recomputation(plans_of_language_models(), fusing());
+}
+
+TEST(FusedEquality, MixtureOfExperts) {
+  check_all(language_task(tiny_experts(), kTinyBatch), every_nth(plans_of_experts(), 4, 1),
+            fusing());
+}
+TEST(LongFusedEquality, MixtureOfExperts) {
+  check_all(language_task(tiny_experts(), kTinyBatch), plans_of_experts(), fusing());
+}
+
+TEST(LongFusedEquality, Perceptron) {
+  check_all(perceptron_task(), plans_of_examples(), fusing());
+}
+
+TEST(LongFusedEquality, ConvNet) {
+  check_all(conv_net_task(), plans_of_examples(), fusing());
+}
+
+/// Instructions of an op.
+std::int64_t count_of(const Program& program, std::string_view op) {
+  return std::ranges::count_if(program.instructions,
+                               [&](const Instruction& i) { return i.op->name == op; });
+}
+
+void expect_packed(const Task& task, const Case& c) {
+  SCOPED_TRACE(describe(c));
+  for (const Program& program : programs_of(task.graph, plan_of(c), task.names, kAllFusions)) {
+    EXPECT_GT(count_of(program, "attention_packed"), 0);
+    EXPECT_GT(count_of(program, "attention_packed_backward"), 0);
+    EXPECT_EQ(count_of(program, "attention"), 0);
+    EXPECT_EQ(count_of(program, "attention_backward"), 0);
+  }
+}
+
+// Every rank packs its heads, whatever else the plan shards, unless it exchanges keys or, where they are small, their
+// gradients.
+TEST(FusedEquality, ProjectionsArePackedOnEveryRank) {
+  for (const Task& task : {gpt_task(), llama_task()}) {
+    for (const Case& c : std::vector<Case>{
+             {.mesh = ""},
+             {.mesh = "", .microbatches = 3, .recompute = RecomputeMode::Selective},
+             {.mesh = "data=2", .microbatches = 2, .zero = 3, .recompute = RecomputeMode::Full},
+             {.mesh = "tensor=2"},
+             {.mesh = "pipe=2", .microbatches = 4, .schedule = "zb-h1"},
+             {.mesh = "data=2,pipe=2,tensor=2",
+             .microbatches = 2,
+             .zero = 1,
+             .recompute = RecomputeMode::Selective}}) {
+      expect_packed(task, c);
+    }
+  }
+  expect_packed(gpt_task(), {.mesh = "tensor=2", .sequence = true});
 }
 
 }  // namespace

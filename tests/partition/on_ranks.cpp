@@ -173,8 +173,10 @@ Numbers evaluate_alone(const Graph& graph, const Numbers& leaves) {
   return outputs;
 }
 
-std::vector<Program> programs_of(const Graph& whole, const Plan& plan, const DimNames& names) {
-  const CompiledPlan compiled({.graph = recompute_by(whole, plan.recompute), .names = names}, plan);
+std::vector<Program> programs_of(const Graph& whole, const Plan& plan, const DimNames& names,
+                                 const Fusions& fusions) {
+  const CompiledPlan compiled({.graph = recompute_by(whole, plan.recompute), .names = names}, plan,
+                              fusions);
   return {compiled.programs().begin(), compiled.programs().end()};
 }
 
@@ -201,11 +203,11 @@ Trained train_on_ranks(const Graph& graph, const Plan& plan, const PlacementSpec
     const RankPlace place = place_of(plan, placements, world.rank());
     const RankGraph mine = partition.graph_at(place, table);
     require_valid(mine.graph);
-    Program program = make_program(fuse_elementwise(mine.graph));
+    const auto device = make_device();
+    Program program = make_program(fuse_for(mine.graph, device->fusions()));
     require_valid(program);
     Communicator communicator(world, plan.mesh);
     const SentBytes before = world.bytes_sent();  // creating groups sends something, too
-    const auto device = make_device();
     Execution execution(std::move(program), *device, &communicator);
     const auto part_of = [&](const std::string& name, const Placement& placement) {
       return Part{.type = graph.value(graph.find(name)).type,

@@ -61,8 +61,8 @@ using MakeDevice = std::function<std::unique_ptr<Device>()>;
                                      const Numbers& first, const Batches& batches,
                                      const MakeDevice& make_device = make_one_thread);
 
-/// What each rank runs.
+/// What each rank runs, on a device with these fusions.
 [[nodiscard]] std::vector<Program> programs_of(const Graph& whole, const Plan& plan,
-                                               const DimNames& names);
+                                               const DimNames& names, const Fusions& fusions = {});
 
 }  // namespace trireme

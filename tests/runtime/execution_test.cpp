@@ -234,6 +234,16 @@ TEST(Execution, LaterStepsReplayRecordings) {
   EXPECT_EQ(allocations.at(3), allocations.at(0));
 }
 
+TEST(Execution, KernelsThatCannotBeRecordedAreEnqueuedOneByOne) {
+  const auto counts = std::make_shared<IsolatedCounts>();
+  const MakeDevice make = [&](Rank) {
+    return make_isolated_device({.cannot_record = true, .counts = counts});
+  };
+  EXPECT_EQ(results_of({.make = make}), results_of({.make = cpu}));
+  EXPECT_GT(counts->launches, 0);
+  EXPECT_EQ(counts->replays, 0);
+}
+
 /// A rank that ends leaves the others with an error, not with a stream that waits.
 TEST(Execution, AFailedRankEndsTheStep) {
   const MakeDevice isolated = [](Rank) { return make_isolated_device(); };

@@ -212,6 +212,17 @@ case $case_name in
     stand_in ctest <<<'exit 8'
     call 1 "$tree/test"
     ;;
+  TestSaysWhatOfCudaIsLeftOut)
+    call 0 "$tree/test"
+    expect_stderr "test: CUDA was left out: there is no nvcc, or this build does not take it (see docs/cuda.md)"
+    echo "CMAKE_CUDA_COMPILER:STRING=/usr/bin/nvcc" >>"$tree/build/release/CMakeCache.txt"
+    call 0 "$tree/test"
+    (($(grep -c CUDA "$folder/stderr") == 0)) || give_up "something of CUDA is left out"
+    printf '<testcase name="%s" time="1" status="%s">\n' A/CudaKernels.X/f32 notrun CudaRanks.Y notrun CudaZ.Z run Y.Z notrun \
+      >"$tree/build/release/tests.xml"
+    call 0 "$tree/test"
+    grep -q '^test: CUDA was compiled, but 2 of its tests did not run' "$folder/stderr" || give_up "2 tests did not run"
+    ;;
   TestSaysThatThereIsNothingToFuzz)
     call 0 "$tree/test" --long
     expect_stderr "test: SKIPPED the fuzz run: there is no tests/fuzz/*_fuzz.cpp"

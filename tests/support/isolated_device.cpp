@@ -152,6 +152,7 @@ class IsolatedDevice final : public Device {
 
   [[nodiscard]] std::string name() const override { return "isolated"; }
   [[nodiscard]] Bytes alignment() const override { return {256}; }
+  [[nodiscard]] Fusions fusions() const override { return options_.fusions; }
   [[nodiscard]] std::optional<Bytes> free_memory() const override { return space_->free(); }
 
   [[nodiscard]] std::unique_ptr<DeviceMemory> allocate(Bytes bytes) override {
@@ -180,6 +181,9 @@ class IsolatedDevice final : public Device {
   }
   [[nodiscard]] std::unique_ptr<Recording> record(Stream& stream,
                                                   const std::function<void()>& enqueue) override {
+    if (options_.cannot_record) {
+      throw Error(ErrorKind::System, "isolated: cannot record kernels");
+    }
     return std::make_unique<KernelRecording>(dynamic_cast<ThreadStream&>(stream).capture(enqueue),
                                              options_.counts);
   }

@@ -5,6 +5,7 @@
 //   translate them.
 // - Each stream is a thread. Work waits for random times from a seed before it starts, and a copy's target holds garbage
 //   until then, so that whoever forgets to wait computes something else.
+// - It may ask for all fusions; the CPU runs their ops by reference.
 // - Buffers need more than the usual alignment, memory is limited, sequences of kernels are recorded.
 #pragma once
 
@@ -15,6 +16,9 @@
 #include "trireme/device.h"
 
 namespace trireme {
+
+inline constexpr Fusions kAllFusions{
+    .classifier = true, .projections = true, .products = true, .norms = true, .updates = true};
 
 /// What the host has done with a device.
 struct IsolatedCounts {
@@ -28,6 +32,8 @@ struct IsolatedOptions {
   std::uint64_t seed = 1;         ///< of the delays
   Seconds longest_delay{100e-6};  ///< of a piece of work
   Bytes memory{std::int64_t{1} << 36};
+  Fusions fusions{};
+  bool cannot_record = false;  ///< recording kernels fails
   std::shared_ptr<IsolatedCounts> counts = std::make_shared<IsolatedCounts>();
 };
 

@@ -22,6 +22,8 @@ constexpr std::string_view kShape = "more loops than the kernel has";
 constexpr std::array kUses{
     ReferenceUse{"adamw_rounded", kFused},
     ReferenceUse{"attention_at", kSmallIds},
+    ReferenceUse{"attention_packed", kFused},
+    ReferenceUse{"attention_packed_backward", kFused},
     ReferenceUse{"broadcast", kShape},
     ReferenceUse{"cache_write", kSmallIds},
     ReferenceUse{"cast", kIntegers},

@@ -1,5 +1,6 @@
-// adamw and adamw_rounded: many parameters in one launch, four elements in a thread at a time. The state is in f32 (f64
-// for parameters in f64); see graph/ops/optimizers.cpp.
+// adamw and adamw_rounded: many parameters in one launch, of as many blocks as run beside each other, which take chunks of
+// them by turns. A thread loads all of its elements of a chunk before it stores any. The state is in f32 (f64 for
+// parameters in f64); see graph/ops/optimizers.cpp.
 #include <array>
 
 #include "backend/cuda/parameter.cuh"
@@ -7,9 +8,9 @@
 namespace trireme::cuda {
 namespace {
 
-constexpr int kAtOnce = 4;  ///< elements that a thread loads together
-constexpr int kRounds = 4;  ///< times that it does
-constexpr int kItems = 32;  ///< parameters in a launch: they are its arguments
+constexpr int kAtOnce = 4;   ///< elements that a thread loads by one instruction
+constexpr int kRounds = 2;   ///< times that it does, for a chunk
+constexpr int kItems = 192;  ///< parameters in a launch: they are its arguments
 constexpr std::int64_t kChunk = std::int64_t{kThreads} * kAtOnce * kRounds;
 
 /// What a node's attributes say; equal for all parameters but the decay.
@@ -38,13 +39,13 @@ struct Parameter {
   void* rounded;  ///< nullptr: none
   std::int64_t count;
   W decay;
-  unsigned first_block;
   DType rounded_type;
 };
 
 template <class T, class G>
 struct Parameters {
   Parameter<T, G> items[kItems];
+  unsigned first_chunk[kItems + 1];  ///< by item, of all; then the number of all
   int count;
 };
 
@@ -102,32 +103,68 @@ __device__ void store_rounded(DType type, void* at, std::int64_t i, const W (&va
   }
 }
 
-/// kCount elements from i on. Results may replace operands: all are loaded before any is stored.
-template <int kCount, class T, class G>
-__device__ void update(const Parameter<T, G>& o, const AdamwUpdate<Wide<T>>& step, std::int64_t i) {
+/// kCount elements, as they were.
+template <class T, class G, int kCount>
+struct Elements {
   using W = Wide<T>;
-  const auto p = *reinterpret_cast<const Pack<T, kCount>*>(o.p + i);
-  const auto g = *reinterpret_cast<const Pack<G, kCount>*>(o.g + i);
-  auto m = *reinterpret_cast<const Pack<W, kCount>*>(o.m + i);
-  auto v = *reinterpret_cast<const Pack<W, kCount>*>(o.v + i);
+  Pack<T, kCount> p;
+  Pack<G, kCount> g;
+  Pack<W, kCount> m;
+  Pack<W, kCount> v;
+};
+
+template <int kCount, class T, class G>
+__device__ Elements<T, G, kCount> load_elements(const Parameter<T, G>& o, std::int64_t i) {
+  using W = Wide<T>;
+  return {*reinterpret_cast<const Pack<T, kCount>*>(o.p + i),
+          *reinterpret_cast<const Pack<G, kCount>*>(o.g + i),
+          *reinterpret_cast<const Pack<W, kCount>*>(o.m + i),
+          *reinterpret_cast<const Pack<W, kCount>*>(o.v + i)};
+}
+
+template <int kCount, class T, class G>
+__device__ void update(const Parameter<T, G>& o, const AdamwUpdate<Wide<T>>& step, std::int64_t i,
+                       Elements<T, G, kCount> e) {
+  using W = Wide<T>;
   W moved[kCount];
   for (int k = 0; k < kCount; ++k) {
-    moved[k] = load(p.values[k]);
-    step(moved[k], static_cast<W>(load(g.values[k])), m.values[k], v.values[k], o.decay);
+    moved[k] = load(e.p.values[k]);
+    step(moved[k], static_cast<W>(load(e.g.values[k])), e.m.values[k], e.v.values[k], o.decay);
   }
   store<T>(o.new_p, i, moved);
-  *reinterpret_cast<Pack<W, kCount>*>(o.new_m + i) = m;
-  *reinterpret_cast<Pack<W, kCount>*>(o.new_v + i) = v;
+  *reinterpret_cast<Pack<W, kCount>*>(o.new_m + i) = e.m;
+  *reinterpret_cast<Pack<W, kCount>*>(o.new_v + i) = e.v;
   if (o.rounded != nullptr) {
     store_rounded(o.rounded_type, o.rounded, i, moved);
   }
 }
 
+/// Results may replace operands: then they are at the same addresses.
 template <class T, class G>
-__global__ void __launch_bounds__(kThreads)
-    adamw_kernel(const __grid_constant__ Parameters<T, G> parameters,
-                 const __grid_constant__ AdamwScalars<Wide<T>> s) {
-  using W = Wide<T>;
+__device__ void update_chunk(const Parameter<T, G>& o, const AdamwUpdate<Wide<T>>& step,
+                             std::int64_t begin) {
+  constexpr std::int64_t kRound = std::int64_t{kThreads} * kAtOnce;
+  const std::int64_t first = begin + threadIdx.x * kAtOnce;
+  if (begin + kChunk <= o.count) {
+    Elements<T, G, kAtOnce> held[kRounds];
+#pragma unroll
+    for (int round = 0; round < kRounds; ++round) {
+      held[round] = load_elements<kAtOnce>(o, first + round * kRound);
+    }
+#pragma unroll
+    for (int round = 0; round < kRounds; ++round) {
+      update<kAtOnce>(o, step, first + round * kRound, held[round]);
+    }
+    return;
+  }
+  for (std::int64_t i = begin + threadIdx.x; i < o.count; i += kThreads) {
+    update<1>(o, step, i, load_elements<1>(o, i));
+  }
+}
+
+/// The corrections of both moments for their start at zero, by the first threads.
+template <class W>
+__device__ AdamwUpdate<W> update_of(const AdamwScalars<W>& s) {
   __shared__ W corrections[2];
   if (threadIdx.x < 2) {
     const double t = (static_cast<double>(*s.step) - 1) * s.rounds + s.round + 1;
@@ -135,23 +172,23 @@ __global__ void __launch_bounds__(kThreads)
     corrections[threadIdx.x] = static_cast<W>(1 / (1 - pow(beta, t)));
   }
   __syncthreads();
+  return {s.beta1,        s.beta2,        s.epsilon,      *s.rates.rate,
+          *s.rates.scale, corrections[0], corrections[1], s.rates.skips()};
+}
+
+template <class T, class G>
+__global__ void __launch_bounds__(kThreads)
+    adamw_kernel(const __grid_constant__ Parameters<T, G> parameters,
+                 const __grid_constant__ AdamwScalars<Wide<T>> scalars) {
+  const AdamwUpdate<Wide<T>> step = update_of(scalars);
   int which = 0;
-  while (which + 1 < parameters.count && blockIdx.x >= parameters.items[which + 1].first_block) {
-    ++which;
-  }
-  const Parameter<T, G>& o = parameters.items[which];
-  const AdamwUpdate<W> step{s.beta1,        s.beta2,        s.epsilon,      *s.rates.rate,
-                            *s.rates.scale, corrections[0], corrections[1], s.rates.skips()};
-  const std::int64_t begin = (blockIdx.x - o.first_block) * kChunk;
-  for (int round = 0; round < kRounds; ++round) {
-    const std::int64_t i = begin + (std::int64_t{round} * kThreads + threadIdx.x) * kAtOnce;
-    if (i + kAtOnce <= o.count) {
-      update<kAtOnce>(o, step, i);
-    } else {
-      for (std::int64_t k = i; k < o.count; ++k) {
-        update<1>(o, step, k);
-      }
+  for (unsigned chunk = blockIdx.x; chunk < parameters.first_chunk[parameters.count];
+       chunk += gridDim.x) {
+    while (chunk >= parameters.first_chunk[which + 1]) {
+      ++which;
     }
+    update_chunk(parameters.items[which], step,
+                 std::int64_t{chunk - parameters.first_chunk[which]} * kChunk);
   }
 }
 
@@ -160,7 +197,7 @@ const AdamwOptions& options_of(const BatchItem& item) {
 }
 
 template <class T, class G>
-Parameter<T, G> parameter_of(const BatchItem& item, unsigned first_block) {
+Parameter<T, G> parameter_of(const BatchItem& item) {
   using W = Wide<T>;
   const KernelMemory& m = *item.memory;
   const AdamwOptions& o = options_of(item);
@@ -169,7 +206,7 @@ Parameter<T, G> parameter_of(const BatchItem& item, unsigned first_block) {
           output<T>(m, 0), output<W>(m, 1),
           output<W>(m, 2), o.rounds_result ? m.outputs[3] : nullptr,
           o.count,         static_cast<W>(o.decay),
-          first_block,     o.rounded};
+          o.rounded};
 }
 
 /// Whether one launch can update both: all but their own memory, type and decay is the same.
@@ -186,10 +223,11 @@ template <class T, class G>
 void launch(std::span<const BatchItem> items, cudaStream_t stream) {
   using W = Wide<T>;
   Parameters<T, G> parameters{};
-  std::int64_t blocks = 0;
+  std::int64_t chunks = 0;
   for (const BatchItem& item : items) {
-    parameters.items[parameters.count++] = parameter_of<T, G>(item, static_cast<unsigned>(blocks));
-    blocks += (options_of(item).count + kChunk - 1) / kChunk;
+    parameters.items[parameters.count++] = parameter_of<T, G>(item);
+    chunks += (options_of(item).count + kChunk - 1) / kChunk;
+    parameters.first_chunk[parameters.count] = static_cast<unsigned>(chunks);
   }
   const KernelMemory& m = *items.front().memory;
   const AdamwOptions& o = options_of(items.front());
@@ -200,8 +238,10 @@ void launch(std::span<const BatchItem> items, cudaStream_t stream) {
                                 static_cast<W>(o.epsilon),
                                 o.rounds,
                                 o.round};
-  if (blocks > 0) {
-    adamw_kernel<T, G><<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(parameters, scalars);
+  if (chunks > 0) {
+    static const std::int64_t resident = resident_blocks(&adamw_kernel<T, G>, kThreads);
+    const auto blocks = static_cast<unsigned>(std::min(resident, chunks));
+    adamw_kernel<T, G><<<blocks, kThreads, 0, stream>>>(parameters, scalars);
     check(cudaGetLastError(), "launching adamw");
   }
 }

@@ -1,6 +1,7 @@
 // Attention without a library: a thread for each query (or key), with its vectors in registers, while a block shares tiles
 // of keys and values (or queries) in shared memory. Sums have a fixed order. The formulas are those of
-// graph/ops/attention.cpp; the backward takes one pass for dq, one for dv and one for dk, each with the scores anew.
+// graph/ops/attention.cpp; the backward takes one pass for dq, one for dv and one for dk, each with the scores anew. q, k
+// and v are tensors of their own or lie in a packed one; then a position's vectors are a packed row apart.
 #include <array>
 
 #include "backend/cuda/elements.cuh"
@@ -16,6 +17,7 @@ struct Heads {
   double scale;
   bool causal;
   std::int64_t start;
+  std::int64_t q_step, k_step;  ///< between the positions of q, and of k and v
 
   /// How many keys query t sees, from the first on.
   __device__ std::int64_t seen(std::int64_t query) const {
@@ -24,20 +26,25 @@ struct Heads {
   }
   __device__ std::int64_t query_at(std::int64_t batch, std::int64_t head,
                                    std::int64_t query) const {
-    return ((batch * t + query) * h + head) * d;
+    return (batch * t + query) * q_step + head * d;
   }
   __device__ std::int64_t key_at(std::int64_t batch, std::int64_t group, std::int64_t key) const {
-    return ((batch * s + key) * g + group) * d;
+    return (batch * s + key) * k_step + group * d;
+  }
+  /// In y and dy.
+  __device__ std::int64_t result_at(std::int64_t batch, std::int64_t head,
+                                    std::int64_t query) const {
+    return ((batch * t + query) * h + head) * d;
   }
   __device__ std::int64_t lse_at(std::int64_t batch, std::int64_t head, std::int64_t query) const {
     return (batch * h + head) * t + query;
   }
 };
 
-Heads heads_of(const KernelRequest& request, std::size_t q, std::size_t k) {
+/// With each position's vectors `q_step` and `k_step` apart.
+Heads heads_of(const KernelRequest& request, const Shape& query, const Shape& key,
+               std::int64_t q_step, std::int64_t k_step) {
   const Signature s = signature_of(request);
-  const Shape& query = request.inputs[q].shape;
-  const Shape& key = request.inputs[k].shape;
   const double scale = s.number("scale");
   const auto& start = s.integers("start");
   return {.b = query.dim(0),
@@ -49,7 +56,39 @@ Heads heads_of(const KernelRequest& request, std::size_t q, std::size_t k) {
           .r = key.dim(2) == 0 ? 1 : query.dim(2) / key.dim(2),
           .scale = scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(query.dim(3))),
           .causal = s.flag("causal"),
-          .start = start.empty() ? key.dim(1) - query.dim(1) : start.front()};
+          .start = start.empty() ? key.dim(1) - query.dim(1) : start.front(),
+          .q_step = q_step,
+          .k_step = k_step};
+}
+
+Heads heads_of(const KernelRequest& request, std::size_t q, std::size_t k) {
+  const Shape& query = request.inputs[q].shape;
+  const Shape& key = request.inputs[k].shape;
+  return heads_of(request, query, key, query.dim(2) * query.dim(3), key.dim(2) * key.dim(3));
+}
+
+/// Of qkv[B,T,H+2G,D].
+Heads packed_heads_of(const KernelRequest& request, std::size_t qkv) {
+  const Shape& all = request.inputs[qkv].shape;
+  const std::int64_t heads = signature_of(request).integer("heads");
+  const std::int64_t groups = (all.dim(2) - heads) / 2;
+  const std::int64_t step = all.dim(2) * all.dim(3);
+  return heads_of(request, {all.dim(0), all.dim(1), heads, all.dim(3)},
+                  {all.dim(0), all.dim(1), groups, all.dim(3)}, step, step);
+}
+
+/// q, k and v, or their gradients.
+template <class T>
+struct Operands {
+  T* q;
+  T* k;
+  T* v;
+};
+
+/// In a packed tensor.
+template <class T>
+Operands<T> parts_of(T* packed, const Heads& n) {
+  return {packed, packed + n.h * n.d, packed + (n.h + n.g) * n.d};
 }
 
 /// Vectors of a tile: 16 KB of shared memory for two of them.
@@ -152,7 +191,7 @@ __global__ void __launch_bounds__(kQueries)
     for (int c = 0; c < kD; ++c) {
       sum[c] *= share;
     }
-    write_vector<T, kD>(sum, n.d, y + n.query_at(batch, head, query));
+    write_vector<T, kD>(sum, n.d, y + n.result_at(batch, head, query));
     lse[n.lse_at(batch, head, query)] = total > 0 ? top + log(total) : static_cast<W>(-INFINITY);
   }
 }
@@ -167,7 +206,7 @@ struct Delta {
   __device__ void operator()(std::int64_t row, int lane) const {
     const std::int64_t query = row % n.t;
     const std::int64_t head = row / n.t % n.h;
-    const std::int64_t at = n.query_at(row / n.t / n.h, head, query);
+    const std::int64_t at = n.result_at(row / n.t / n.h, head, query);
     Wide<T> sum = 0;
     for (std::int64_t i = lane; i < n.d; i += kWarp) {
       sum += load(dy[at + i]) * load(y[at + i]);
@@ -200,7 +239,7 @@ __global__ void __launch_bounds__(kQueries)
   W gradient[kD];
   W sum[kD] = {};
   read_vector<T, kD>(q + at, n.d, mine);
-  read_vector<T, kD>(dy + at, n.d, gradient);
+  read_vector<T, kD>(dy + n.result_at(batch, head, active ? query : 0), n.d, gradient);
   for (std::int64_t begin = 0; begin < block_seen; begin += kKeys) {
     const std::int64_t count = min(std::int64_t{kKeys}, block_seen - begin);
     __syncthreads();
@@ -251,7 +290,7 @@ __global__ void __launch_bounds__(kQueries)
       read_tile<T, kD>(
           count, n.d, [&](int i) { return q + n.query_at(batch, head, begin + i); }, queries);
       read_tile<T, kD>(
-          count, n.d, [&](int i) { return dy + n.query_at(batch, head, begin + i); }, gradients);
+          count, n.d, [&](int i) { return dy + n.result_at(batch, head, begin + i); }, gradients);
       __syncthreads();
       for (int i = 0; i < count; ++i) {
         if (!active || key >= n.seen(begin + i)) {
@@ -288,54 +327,99 @@ dim3 grid_of(std::int64_t rows, std::int64_t heads, std::int64_t batch) {
   return {blocks_for(rows, kQueries), static_cast<unsigned>(heads), static_cast<unsigned>(batch)};
 }
 
-std::optional<Launch> prepare_attention(const KernelRequest& request) {
-  const Heads n = heads_of(request, 0, 1);
-  return for_heads(
-      request.inputs[0].dtype, n.d, [&]<class T, class D>(T, D) -> std::optional<Launch> {
-        return Launch{[n](const KernelMemory& m, cudaStream_t stream) {
-          if (n.b * n.t * n.h > 0) {
-            forward_kernel<T, D::value><<<grid_of(n.t, n.h, n.b), kQueries, 0, stream>>>(
-                input<T>(m, 0), input<T>(m, 1), input<T>(m, 2), output<T>(m, 0),
-                output<Wide<T>>(m, 1), n);
-            check(cudaGetLastError(), "launching attention");
-          }
-        }};
-      });
+template <class T, int kD>
+void enqueue_forward(const Heads& n, const Operands<const T>& in, const KernelMemory& m,
+                     cudaStream_t stream) {
+  if (n.b * n.t * n.h > 0) {
+    forward_kernel<T, kD><<<grid_of(n.t, n.h, n.b), kQueries, 0, stream>>>(
+        in.q, in.k, in.v, output<T>(m, 0), output<Wide<T>>(m, 1), n);
+    check(cudaGetLastError(), "launching attention");
+  }
 }
 
+std::optional<Launch> prepare_attention(const KernelRequest& request) {
+  const Heads n = heads_of(request, 0, 1);
+  return for_heads(request.inputs[0].dtype, n.d,
+                   [&]<class T, class D>(T, D) -> std::optional<Launch> {
+                     return Launch{[n](const KernelMemory& m, cudaStream_t stream) {
+                       enqueue_forward<T, D::value>(
+                           n, {input<T>(m, 0), input<T>(m, 1), input<T>(m, 2)}, m, stream);
+                     }};
+                   });
+}
+
+std::optional<Launch> prepare_packed(const KernelRequest& request) {
+  const Heads n = packed_heads_of(request, 0);
+  return for_heads(request.inputs[0].dtype, n.d,
+                   [&]<class T, class D>(T, D) -> std::optional<Launch> {
+                     return Launch{[n](const KernelMemory& m, cudaStream_t stream) {
+                       enqueue_forward<T, D::value>(n, parts_of(input<T>(m, 0), n), m, stream);
+                     }};
+                   });
+}
+
+/// dy, y and lse of the backward.
+template <class T>
+struct Results {
+  const T* dy;
+  const T* y;
+  const Wide<T>* lse;
+};
+
 template <class T, int kD>
-void enqueue_backward(const Heads& n, const KernelMemory& m, cudaStream_t stream) {
-  using W = Wide<T>;
-  auto* delta = reinterpret_cast<W*>(m.workspace);
-  const T* dy = input<T>(m, 0);
-  const T* q = input<T>(m, 1);
-  const T* k = input<T>(m, 2);
-  const T* v = input<T>(m, 3);
-  const W* lse = input<W>(m, 5);
-  enqueue_each_row(n.b * n.h * n.t, Delta<T>{dy, input<T>(m, 4), delta, n}, stream);
+void enqueue_backward(const Heads& n, const Operands<const T>& in, const Results<T>& r,
+                      const Operands<T>& out, std::byte* workspace, cudaStream_t stream) {
+  auto* delta = reinterpret_cast<Wide<T>*>(workspace);
+  enqueue_each_row(n.b * n.h * n.t, Delta<T>{r.dy, r.y, delta, n}, stream);
   if (n.b * n.t * n.h > 0) {
-    dq_kernel<T, kD><<<grid_of(n.t, n.h, n.b), kQueries, 0, stream>>>(dy, q, k, v, lse, delta,
-                                                                      output<T>(m, 0), n);
+    dq_kernel<T, kD><<<grid_of(n.t, n.h, n.b), kQueries, 0, stream>>>(r.dy, in.q, in.k, in.v, r.lse,
+                                                                      delta, out.q, n);
   }
   if (n.b * n.s * n.g > 0) {
     const dim3 grid = grid_of(n.s, n.g, n.b);
     dkv_kernel<T, kD, false>
-        <<<grid, kQueries, 0, stream>>>(dy, q, k, v, lse, delta, output<T>(m, 1), n);
+        <<<grid, kQueries, 0, stream>>>(r.dy, in.q, in.k, in.v, r.lse, delta, out.k, n);
     dkv_kernel<T, kD, true>
-        <<<grid, kQueries, 0, stream>>>(dy, q, k, v, lse, delta, output<T>(m, 2), n);
+        <<<grid, kQueries, 0, stream>>>(r.dy, in.q, in.k, in.v, r.lse, delta, out.v, n);
   }
   check(cudaGetLastError(), "launching attention_backward");
 }
 
+/// The memory for a delta of each query.
+template <class T>
+Bytes deltas_of(const Heads& n) {
+  return {n.b * n.h * n.t * static_cast<std::int64_t>(sizeof(Wide<T>))};
+}
+
 std::optional<Launch> prepare_backward(const KernelRequest& request) {
   const Heads n = heads_of(request, 1, 2);
-  return for_heads(
-      request.inputs[1].dtype, n.d, [&]<class T, class D>(T, D) -> std::optional<Launch> {
-        return Launch{
-            .enqueue = [n](const KernelMemory& m,
-                           cudaStream_t stream) { enqueue_backward<T, D::value>(n, m, stream); },
-            .workspace = {n.b * n.h * n.t * static_cast<std::int64_t>(sizeof(Wide<T>))}};
-      });
+  return for_heads(request.inputs[1].dtype, n.d,
+                   [&]<class T, class D>(T, D) -> std::optional<Launch> {
+                     return Launch{.enqueue =
+                                       [n](const KernelMemory& m, cudaStream_t stream) {
+                                         enqueue_backward<T, D::value>(
+                                             n, {input<T>(m, 1), input<T>(m, 2), input<T>(m, 3)},
+                                             {input<T>(m, 0), input<T>(m, 4), input<Wide<T>>(m, 5)},
+                                             {output<T>(m, 0), output<T>(m, 1), output<T>(m, 2)},
+                                             m.workspace, stream);
+                                       },
+                                   .workspace = deltas_of<T>(n)};
+                   });
+}
+
+std::optional<Launch> prepare_packed_backward(const KernelRequest& request) {
+  const Heads n = packed_heads_of(request, 1);
+  return for_heads(request.inputs[1].dtype, n.d,
+                   [&]<class T, class D>(T, D) -> std::optional<Launch> {
+                     return Launch{.enqueue =
+                                       [n](const KernelMemory& m, cudaStream_t stream) {
+                                         enqueue_backward<T, D::value>(
+                                             n, parts_of(input<T>(m, 1), n),
+                                             {input<T>(m, 0), input<T>(m, 2), input<Wide<T>>(m, 3)},
+                                             parts_of(output<T>(m, 0), n), m.workspace, stream);
+                                       },
+                                   .workspace = deltas_of<T>(n)};
+                   });
 }
 
 template <class T>
@@ -386,9 +470,10 @@ std::optional<Launch> prepare_merge(const KernelRequest& request) {
 }  // namespace
 
 std::span<const KernelRow> attention_kernels() {
-  static constexpr std::array kRows{KernelRow{"attention", prepare_attention},
-                                    KernelRow{"attention_backward", prepare_backward},
-                                    KernelRow{"attention_merge", prepare_merge}};
+  static constexpr std::array kRows{
+      KernelRow{"attention", prepare_attention}, KernelRow{"attention_backward", prepare_backward},
+      KernelRow{"attention_merge", prepare_merge}, KernelRow{"attention_packed", prepare_packed},
+      KernelRow{"attention_packed_backward", prepare_packed_backward}};
   return kRows;
 }
 

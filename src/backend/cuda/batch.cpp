@@ -53,9 +53,13 @@ void Batch::add(Function function, const BatchItem& item, const Footprint& footp
 void Batch::flush(cudaStream_t stream) {
   if (!items_.empty()) {
     function_(items_, stream);
-    items_.clear();
-    footprints_.clear();
+    clear();
   }
+}
+
+void Batch::clear() {
+  items_.clear();
+  footprints_.clear();
 }
 
 }  // namespace trireme::cuda

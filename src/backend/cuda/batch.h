@@ -33,6 +33,8 @@ class Batch {
            cudaStream_t stream);
   /// Enqueues what waits.
   void flush(cudaStream_t stream);
+  /// Forgets what waits.
+  void clear();
 
  private:
   Function function_ = nullptr;

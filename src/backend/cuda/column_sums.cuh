@@ -5,33 +5,34 @@
 
 namespace trireme::cuda {
 
-inline constexpr int kColumnThreads = 32;
+inline constexpr int kColumnThreads = 16;
 inline constexpr int kRowThreads = kThreads / kColumnThreads;
+inline constexpr int kRowsAhead = 8;  ///< that a thread loads before it adds them
 
-/// How many parts the rows are divided into: enough blocks to fill a GPU, whether a thread sums one column or a pack.
-inline std::int64_t chunks_of(std::int64_t rows, std::int64_t columns) {
-  const std::int64_t wanted =
-      std::max<std::int64_t>(1, (1 << 18) / std::max<std::int64_t>(columns, 1));
-  return std::clamp<std::int64_t>(rows / 64, 1, std::min<std::int64_t>(wanted, 1024));
-}
-
-/// kSums sums at once, of kCount adjacent columns in a thread; f(row, column, sums) adds what these elements contribute.
-/// The number of columns is a multiple of kCount.
+/// kSums sums at once, of kCount adjacent columns in a thread: f.load<kCount>(row, column) reads what f.add(held, sums)
+/// adds; held{} adds nothing. The number of columns is a multiple of kCount.
 template <class W, int kSums, int kCount, class F>
 __global__ void __launch_bounds__(kThreads)
     column_chunks(std::int64_t rows, std::int64_t columns, F f, W* partial) {
   __shared__ W shared[kRowThreads][kColumnThreads * kCount];
   const int lane = threadIdx.x % kColumnThreads;
   const int part = threadIdx.x / kColumnThreads;
-  const std::int64_t column = (std::int64_t{blockIdx.x} * kColumnThreads + lane) * kCount;
+  const std::int64_t first = std::int64_t{blockIdx.x} * kColumnThreads * kCount;
+  const std::int64_t column = first + lane * kCount;
   const std::int64_t each = (rows + gridDim.y - 1) / gridDim.y;
-  const std::int64_t begin = each * blockIdx.y;
-  const std::int64_t end = min(rows, begin + each);
+  const std::int64_t end = column < columns ? min(rows, each * (blockIdx.y + 1)) : 0;
   W sums[kSums][kCount] = {};
-  if (column < columns) {
-#pragma unroll 4
-    for (std::int64_t row = begin + part; row < end; row += kRowThreads) {
-      f(row, column, sums);
+  for (std::int64_t row = each * blockIdx.y + part; row < end; row += kRowThreads * kRowsAhead) {
+    typename F::template Held<kCount> held[kRowsAhead] = {};
+#pragma unroll
+    for (int a = 0; a < kRowsAhead; ++a) {
+      if (row + a * kRowThreads < end) {
+        held[a] = f.template load<kCount>(row + a * kRowThreads, column);
+      }
+    }
+#pragma unroll
+    for (int a = 0; a < kRowsAhead; ++a) {
+      f.add(held[a], sums);
     }
   }
   for (int k = 0; k < kSums; ++k) {
@@ -39,7 +40,6 @@ __global__ void __launch_bounds__(kThreads)
       shared[part][lane * kCount + i] = sums[k][i];
     }
     __syncthreads();
-    const std::int64_t first = std::int64_t{blockIdx.x} * kColumnThreads * kCount;
     for (int c = threadIdx.x; c < kColumnThreads * kCount; c += kThreads) {
       W sum = 0;
       for (int p = 0; p < kRowThreads; ++p) {
@@ -59,62 +59,85 @@ struct ColumnResults {
   T* at[kSums];
 };
 
-/// Sums the chunks: a block of warps for each 32 columns.
+/// Sums the chunks: a block of warps for each 32 columns of each sum.
 template <class W, class T, int kSums>
-__global__ void __launch_bounds__(kColumnThreads* kColumnThreads)
+__global__ void __launch_bounds__(kWarp* kWarp)
     sum_chunks(const W* partial, std::int64_t chunks, std::int64_t columns,
-               ColumnResults<T, kSums> results) {
-  __shared__ W shared[kColumnThreads][kColumnThreads + 1];
-  const int lane = threadIdx.x % kColumnThreads;
-  const int part = threadIdx.x / kColumnThreads;
-  const std::int64_t column = std::int64_t{blockIdx.x} * kColumnThreads + lane;
-  for (int k = 0; k < kSums; ++k) {
-    W sum = 0;
-    for (std::int64_t chunk = part; column < columns && chunk < chunks; chunk += kColumnThreads) {
-      sum += partial[(k * chunks + chunk) * columns + column];
+               const __grid_constant__ ColumnResults<T, kSums> results) {
+  __shared__ W shared[kWarp][kWarp + 1];
+  const int lane = threadIdx.x % kWarp;
+  const int part = threadIdx.x / kWarp;
+  const std::int64_t column = std::int64_t{blockIdx.x} * kWarp + lane;
+  const W* own = partial + std::int64_t{blockIdx.y} * chunks * columns + column;
+  W sum = 0;
+  if (column < columns) {
+#pragma unroll 8
+    for (std::int64_t chunk = part; chunk < chunks; chunk += kWarp) {
+      sum += own[chunk * columns];
     }
-    shared[part][lane] = sum;
-    __syncthreads();
-    if (part == 0 && column < columns) {
-      W all = 0;
-      for (int p = 0; p < kColumnThreads; ++p) {
-        all += shared[p][lane];
-      }
-      results.at[k][column] = narrow<T>(all);
-    }
-    __syncthreads();
+  }
+  shared[part][lane] = sum;
+  __syncthreads();
+  const W all = warp_sum(shared[lane][part]);  // of the chunks of column `part`
+  const std::int64_t result = std::int64_t{blockIdx.x} * kWarp + part;
+  if (lane == 0 && result < columns) {
+    results.at[blockIdx.y][result] = narrow<T>(all);
   }
 }
 
-template <class W>
-Bytes column_workspace(std::int64_t rows, std::int64_t columns, int sums) {
-  return {sums * chunks_of(rows, columns) * columns * static_cast<std::int64_t>(sizeof(W))};
+/// partial[sum][chunk][column]
+template <class W, class T, int kSums>
+void enqueue_chunk_sums(const W* partial, std::int64_t chunks, std::int64_t columns,
+                        const ColumnResults<T, kSums>& results, cudaStream_t stream) {
+  const dim3 grid(blocks_for(columns, kWarp), kSums);
+  sum_chunks<W, T, kSums><<<grid, kWarp * kWarp, 0, stream>>>(partial, chunks, columns, results);
+  check(cudaGetLastError(), "launching a sum over rows");
 }
 
-/// The workspace holds column_workspace() bytes. f takes one column, or F::kCount where their number allows it.
+/// Sums over rows whose elements F reads; see column_chunks().
 template <class T, int kSums, class F>
-void enqueue_column_sums(std::int64_t rows, std::int64_t columns, const F& f,
-                         const ColumnResults<T, kSums>& results, void* workspace,
-                         cudaStream_t stream) {
+class ColumnSums {
+ public:
   using W = Wide<T>;
-  if (columns == 0) {
-    return;
+  ColumnSums(std::int64_t rows, std::int64_t columns)
+      : rows_(rows), columns_(columns), packed_(columns % F::kCount == 0) {
+    const std::int64_t wide = column_blocks();
+    const std::int64_t resident =
+        packed_ ? resident_blocks(&column_chunks<W, kSums, F::kCount, F>, kThreads)
+                : resident_blocks(&column_chunks<W, kSums, 1, F>, kThreads);
+    const std::int64_t least = kRowThreads * kRowsAhead;
+    chunks_ = std::clamp<std::int64_t>(resident / wide, 1, std::max<std::int64_t>(rows / least, 1));
   }
-  const std::int64_t chunks = chunks_of(rows, columns);
-  auto* partial = static_cast<W*>(workspace);
-  const bool packed = columns % F::kCount == 0;
-  const dim3 grid(blocks_for(columns, kColumnThreads * (packed ? F::kCount : 1)),
-                  static_cast<unsigned>(chunks));
-  if (packed) {
-    column_chunks<W, kSums, F::kCount><<<grid, kThreads, 0, stream>>>(rows, columns, f, partial);
-  } else {
-    column_chunks<W, kSums, 1><<<grid, kThreads, 0, stream>>>(rows, columns, f, partial);
+
+  [[nodiscard]] Bytes workspace() const {
+    return {kSums * chunks_ * columns_ * static_cast<std::int64_t>(sizeof(W))};
   }
-  check(cudaGetLastError(), "launching a sum over rows");
-  sum_chunks<W, T, kSums>
-      <<<blocks_for(columns, kColumnThreads), kColumnThreads * kColumnThreads, 0, stream>>>(
-          partial, chunks, columns, results);
-  check(cudaGetLastError(), "launching a sum over rows");
-}
+  void enqueue(const F& f, const ColumnResults<T, kSums>& results, void* workspace,
+               cudaStream_t stream) const {
+    if (columns_ == 0) {
+      return;
+    }
+    auto* partial = static_cast<W*>(workspace);
+    const dim3 grid(static_cast<unsigned>(column_blocks()), static_cast<unsigned>(chunks_));
+    if (packed_) {
+      column_chunks<W, kSums, F::kCount>
+          <<<grid, kThreads, 0, stream>>>(rows_, columns_, f, partial);
+    } else {
+      column_chunks<W, kSums, 1><<<grid, kThreads, 0, stream>>>(rows_, columns_, f, partial);
+    }
+    check(cudaGetLastError(), "launching a sum over rows");
+    enqueue_chunk_sums<W, T, kSums>(partial, chunks_, columns_, results, stream);
+  }
+
+ private:
+  [[nodiscard]] std::int64_t column_blocks() const {
+    return blocks_for(columns_, kColumnThreads * (packed_ ? F::kCount : 1));
+  }
+
+  std::int64_t rows_;
+  std::int64_t columns_;
+  bool packed_;
+  std::int64_t chunks_ = 1;
+};
 
 }  // namespace trireme::cuda

@@ -1,8 +1,10 @@
 #include "backend/cuda/cudnn_graph.h"
 
+#include <algorithm>
+#include <array>
 #include <map>
 #include <mutex>
-#include <optional>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -76,6 +78,21 @@ std::vector<CudnnDescriptor> proposals(cudnnBackendDescriptor_t graph) {
   return configurations;
 }
 
+bool is_deterministic(cudnnBackendDescriptor_t configuration) {
+  const CudnnDescriptor engine = create(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  cudnnBackendDescriptor_t raw = engine.get();
+  std::int64_t count = 0;
+  check(cudnn()->get_attribute(configuration, CUDNN_ATTR_ENGINECFG_ENGINE,
+                               CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &raw),
+        "reading an engine");
+  std::array<cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TYPE_COUNT> notes{};
+  check(cudnn()->get_attribute(raw, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                               CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, notes.data()),
+        "reading an engine's notes");
+  const std::span known(notes.data(), static_cast<std::size_t>(count));
+  return std::ranges::find(known, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) == known.end();
+}
+
 }  // namespace
 
 void check(cudnnStatus_t status, std::string_view what) {
@@ -85,8 +102,9 @@ void check(cudnnStatus_t status, std::string_view what) {
   }
 }
 
-CudnnPlan::CudnnPlan(CudnnDescriptor plan, std::vector<CudnnDescriptor> parts)
-    : plan_(std::move(plan)), parts_(std::move(parts)) {
+CudnnPlan::CudnnPlan(CudnnDescriptor plan, std::shared_ptr<const Parts> parts,
+                     std::int64_t proposal)
+    : plan_(std::move(plan)), parts_(std::move(parts)), proposal_(proposal) {
   std::int64_t count = 0;
   check(cudnn()->get_attribute(plan_.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
                                CUDNN_TYPE_INT64, 1, &count, &workspace_),
@@ -97,8 +115,10 @@ void CudnnPlan::enqueue(const Addresses& addresses, void* workspace, cudaStream_
   std::vector<std::int64_t> ids;
   std::vector<const void*> at;
   for (const auto& [id, address] : addresses) {
-    ids.push_back(id);
-    at.push_back(address);
+    if (parts_->ids.contains(id)) {
+      ids.push_back(id);
+      at.push_back(address);
+    }
   }
   const CudnnDescriptor pack = create(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
   set(pack.get(), CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, ids.data(), ids.size());
@@ -110,7 +130,7 @@ void CudnnPlan::enqueue(const Addresses& addresses, void* workspace, cudaStream_
 }
 
 cudnnBackendDescriptor_t CudnnGraph::make(cudnnBackendDescriptorType_t type) {
-  return parts_.emplace_back(create(type)).get();
+  return parts_.descriptors.emplace_back(create(type)).get();
 }
 
 cudnnBackendDescriptor_t CudnnGraph::make_operation(cudnnBackendDescriptorType_t type) {
@@ -131,6 +151,9 @@ CudnnGraph::Tensor CudnnGraph::tensor(std::int64_t id, Dims dims, Dims strides,
     set(tensor, kind, CUDNN_TYPE_BOOLEAN, &yes);
   }
   finalize(tensor, "describing a tensor");
+  if (kind != CUDNN_ATTR_TENSOR_IS_VIRTUAL) {
+    parts_.ids.insert(id);
+  }
   return {tensor, std::move(dims), std::move(strides)};
 }
 
@@ -144,8 +167,8 @@ CudnnGraph::Tensor CudnnGraph::between(Dims dims, Dims strides, cudnnDataType_t 
                 CUDNN_ATTR_TENSOR_IS_VIRTUAL);
 }
 
-CudnnGraph::Tensor CudnnGraph::scalar(std::int64_t id) {
-  return tensor(id, {1, 1, 1, 1}, {1, 1, 1, 1}, CUDNN_DATA_FLOAT, CUDNN_ATTR_TENSOR_IS_BY_VALUE);
+CudnnGraph::Tensor CudnnGraph::scalar(std::int64_t id, cudnnDataType_t type) {
+  return tensor(id, {1, 1, 1, 1}, {1, 1, 1, 1}, type, CUDNN_ATTR_TENSOR_IS_BY_VALUE);
 }
 
 void CudnnGraph::matmul(const Tensor& a, const Tensor& b, const Tensor& y) {
@@ -221,25 +244,36 @@ void CudnnGraph::index(const Tensor& like, std::int64_t axis, const Tensor& y) {
   pointwise({.mode = CUDNN_POINTWISE_GEN_INDEX, .axis = axis}, like, nullptr, nullptr, y);
 }
 
-std::shared_ptr<const CudnnPlan> CudnnGraph::compile() {
+CudnnGraph::Plans CudnnGraph::compile(const Proposals& wanted) {
   const cudnnBackendDescriptor_t graph = make(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
   const cudnnHandle_t library = dnn_handle();
   set(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, operations_.data(),
       operations_.size());
   set(graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, &library);
   if (cudnn()->finalize(graph) != CUDNN_STATUS_SUCCESS) {
-    return nullptr;
+    return {};
   }
+  std::vector<std::pair<std::int64_t, CudnnDescriptor>> compiled;
+  std::int64_t number = -1;
   for (CudnnDescriptor& configuration : proposals(graph)) {
+    if (++number < wanted.first || compiled.size() == wanted.most ||
+        (wanted.deterministic && !is_deterministic(configuration.get()))) {
+      continue;
+    }
     CudnnDescriptor plan = create(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     set(plan.get(), CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, &library);
     set(plan.get(), CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration.get());
     if (cudnn()->finalize(plan.get()) == CUDNN_STATUS_SUCCESS) {
-      parts_.push_back(std::move(configuration));
-      return std::make_shared<CudnnPlan>(std::move(plan), std::move(parts_));
+      compiled.emplace_back(number, std::move(plan));
+      parts_.descriptors.push_back(std::move(configuration));
     }
   }
-  return nullptr;
+  const auto parts = std::make_shared<const CudnnPlan::Parts>(std::move(parts_));
+  Plans plans;
+  for (auto& [proposal, plan] : compiled) {
+    plans.push_back(std::make_shared<CudnnPlan>(std::move(plan), parts, proposal));
+  }
+  return plans;
 }
 
 }  // namespace trireme::cuda

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -25,15 +26,24 @@ using CudnnDescriptor =
 /// A compiled graph.
 class CudnnPlan {
  public:
-  CudnnPlan(CudnnDescriptor plan, std::vector<CudnnDescriptor> parts);
-  /// Addresses of the graph's real tensors and scalars (in host memory), by id.
+  /// What a plan refers to: shared by those of a graph.
+  struct Parts {
+    std::vector<CudnnDescriptor> descriptors{};
+    std::set<std::int64_t> ids{};  ///< of real tensors and scalars
+  };
+  CudnnPlan(CudnnDescriptor plan, std::shared_ptr<const Parts> parts, std::int64_t proposal);
+  /// Addresses of the graph's real tensors and scalars (in host memory), by id. Others are left out: the library refuses ids
+  /// that it does not know.
   using Addresses = std::vector<std::pair<std::int64_t, const void*>>;
   void enqueue(const Addresses& addresses, void* workspace, cudaStream_t stream) const;
   [[nodiscard]] std::int64_t workspace() const { return workspace_; }
+  /// Its number among those of the library's heuristic.
+  [[nodiscard]] std::int64_t proposal() const { return proposal_; }
 
  private:
   CudnnDescriptor plan_;
-  std::vector<CudnnDescriptor> parts_;  ///< that the plan refers to
+  std::shared_ptr<const Parts> parts_;
+  std::int64_t proposal_ = 0;
   std::int64_t workspace_ = 0;
 };
 
@@ -53,8 +63,8 @@ class CudnnGraph {
   Tensor between_like(const Tensor& like, cudnnDataType_t type) {
     return between(like.dims, like.strides, type);
   }
-  /// One f32 of rank 4, in host memory.
-  Tensor scalar(std::int64_t id);
+  /// One number of rank 4, in host memory.
+  Tensor scalar(std::int64_t id, cudnnDataType_t type = CUDNN_DATA_FLOAT);
 
   void matmul(const Tensor& a, const Tensor& b, const Tensor& y);
   void reshape(const Tensor& x, const Tensor& y);
@@ -67,8 +77,15 @@ class CudnnGraph {
   /// The index of each element along an axis.
   void index(const Tensor& like, std::int64_t axis, const Tensor& y);
 
-  /// Nothing if the library cannot run it on the current device.
-  [[nodiscard]] std::shared_ptr<const CudnnPlan> compile();
+  /// Of the engines that the library's heuristic proposes, best first.
+  struct Proposals {
+    std::int64_t first = 0;
+    std::size_t most = 1;        ///< plans to return
+    bool deterministic = false;  ///< without engines whose results differ from run to run
+  };
+  using Plans = std::vector<std::shared_ptr<const CudnnPlan>>;
+  /// Those that the library can run on the current device; takes a third of a second for each. Once for each graph.
+  [[nodiscard]] Plans compile(const Proposals& wanted);
 
  private:
   Tensor tensor(std::int64_t id, Dims dims, Dims strides, cudnnDataType_t type,
@@ -83,7 +100,7 @@ class CudnnGraph {
   void pointwise(const Pointwise& operation, const Tensor& x, const Tensor* b,
                  const Tensor* condition, const Tensor& y);
 
-  std::vector<CudnnDescriptor> parts_;
+  CudnnPlan::Parts parts_;
   std::vector<cudnnBackendDescriptor_t> operations_;
   std::int64_t next_id_ = 1'000'000;
 };

@@ -160,6 +160,16 @@ class CudaStream : public Stream {
   }
   /// Enqueues the kernels that wait for others to run with.
   void flush() { batch_.flush(stream_); }
+  /// Ends a recording that has failed, and forgets what it left.
+  void abandon_recording() {
+    batch_.clear();
+    cudaGraph_t graph = nullptr;
+    (void)cudaStreamEndCapture(stream_, &graph);
+    if (graph != nullptr) {
+      (void)cudaGraphDestroy(graph);
+    }
+    (void)cudaGetLastError();  // so that no later kernel is taken for the one that failed
+  }
   [[nodiscard]] cudaStream_t handle() const { return stream_; }
 
  private:
@@ -202,21 +212,12 @@ class GraphRecording : public Recording {
  public:
   GraphRecording(CudaStream& of, const std::function<void()>& enqueue) {
     of.flush();
-    cudaStream_t stream = of.handle();
-    cudaGraph_t graph = nullptr;
-    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "recording kernels");
     try {
-      enqueue();
-      of.flush();
+      record(of, enqueue);
     } catch (...) {
-      (void)cudaStreamEndCapture(stream, &graph);
-      (void)cudaGraphDestroy(graph);
+      of.abandon_recording();
       throw;
     }
-    check(cudaStreamEndCapture(stream, &graph), "recording kernels");
-    const cudaError_t status = cudaGraphInstantiate(&executable_, graph);
-    (void)cudaGraphDestroy(graph);
-    check(status, "instantiating a graph of kernels");
   }
   ~GraphRecording() override { (void)cudaGraphExecDestroy(executable_); }
   GraphRecording(const GraphRecording&) = delete;
@@ -227,15 +228,27 @@ class GraphRecording : public Recording {
   }
 
  private:
+  void record(CudaStream& of, const std::function<void()>& enqueue) {
+    cudaGraph_t graph = nullptr;
+    check(cudaStreamBeginCapture(of.handle(), cudaStreamCaptureModeThreadLocal),
+          "recording kernels");
+    enqueue();
+    of.flush();
+    check(cudaStreamEndCapture(of.handle(), &graph), "recording kernels");
+    const cudaError_t status = cudaGraphInstantiate(&executable_, graph);
+    (void)cudaGraphDestroy(graph);
+    check(status, "instantiating a graph of kernels");
+  }
+
   cudaGraphExec_t executable_ = nullptr;
 };
 
 std::span<const std::span<const KernelRow>> kernel_tables() {
   static const std::array tables{
-      adamw_kernels(),      product_kernels(),     cudnn_kernels(),          attention_kernels(),
-      classifier_kernels(), elementwise_kernels(), norm_kernels(),           loss_kernels(),
-      embedding_kernels(),  optimizer_kernels(),   reduction_kernels(),      shape_kernels(),
-      random_kernels(),     expert_kernels(),      strided_product_kernels()};
+      adamw_kernels(),      product_kernels(),     cudnn_kernels(),     attention_kernels(),
+      classifier_kernels(), elementwise_kernels(), norm_kernels(),      norm_backward_kernels(),
+      loss_kernels(),       embedding_kernels(),   optimizer_kernels(), reduction_kernels(),
+      shape_kernels(),      random_kernels(),      expert_kernels(),    strided_product_kernels()};
   return tables;
 }
 
@@ -259,7 +272,8 @@ class CudaDevice : public Device {
   [[nodiscard]] std::string name() const override { return name_; }
   [[nodiscard]] Bytes alignment() const override { return {256}; }
   [[nodiscard]] Fusions fusions() const override {
-    return {.classifier = true, .products = true, .norms = true, .updates = true};
+    return {
+        .classifier = true, .projections = true, .products = true, .norms = true, .updates = true};
   }
   [[nodiscard]] std::optional<Bytes> free_memory() const override {
     std::size_t free = 0;

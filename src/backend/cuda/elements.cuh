@@ -52,6 +52,52 @@ struct alignas(sizeof(T) * kCount) Pack {
   T values[kCount];
 };
 
+template <class T, int kCount = kPack<T>>
+struct WidePack {
+  Wide<T> values[kCount];
+};
+
+/// The elements of a pack that is held in four registers. Of bf16 by integer operations: the compiler would hold its
+/// elements in a register each.
+template <class T>
+__device__ inline WidePack<T> unpacked(const uint4& bits) {
+  WidePack<T> wide;
+  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    const unsigned words[] = {bits.x, bits.y, bits.z, bits.w};
+    for (int k = 0; k < 4; ++k) {
+      wide.values[2 * k] = __uint_as_float(words[k] << 16);
+      wide.values[2 * k + 1] = __uint_as_float(words[k] & 0xffff0000U);
+    }
+  } else {
+    static_assert(sizeof(Pack<T>) == sizeof bits);
+    Pack<T> pack;
+    memcpy(&pack, &bits, sizeof bits);
+    for (int k = 0; k < kPack<T>; ++k) {
+      wide.values[k] = load(pack.values[k]);
+    }
+  }
+  return wide;
+}
+
+/// One element, or a pack of them, in as few registers as it needs.
+template <class T, int kCount>
+using Raw = std::conditional_t<kCount == kPack<T>, uint4, T>;
+
+template <int kCount, class T>
+__device__ inline Raw<T, kCount> load_raw(const T* at) {
+  return *reinterpret_cast<const Raw<T, kCount>*>(at);
+}
+
+template <class T, int kCount>
+__device__ inline WidePack<T, kCount> widened(const Raw<T, kCount>& raw) {
+  if constexpr (kCount == kPack<T>) {
+    return unpacked<T>(raw);
+  } else {
+    static_assert(kCount == 1);
+    return {{load(raw)}};
+  }
+}
+
 /// Calls f with a T{} for the element type; nothing for integers.
 template <class F>
 std::optional<Launch> for_float(DType dtype, F f) {
@@ -116,6 +162,20 @@ inline constexpr unsigned kAllLanes = 0xffffffffU;
 
 inline unsigned blocks_for(std::int64_t work, std::int64_t each) {
   return static_cast<unsigned>(std::clamp<std::int64_t>((work + each - 1) / each, 1, 1 << 20));
+}
+
+/// How many blocks of a kernel run beside each other on the current device.
+template <class Kernel>
+std::int64_t resident_blocks(Kernel* kernel, int threads, std::size_t shared = 0) {
+  int device = 0;
+  int processors = 0;
+  int each = 0;
+  check(cudaGetDevice(&device), "finding the current device");
+  check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device),
+        "reading the device's properties");
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, shared),
+        "reading a kernel's properties");
+  return std::int64_t{processors} * std::max(each, 1);
 }
 
 template <class F>

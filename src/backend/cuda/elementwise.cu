@@ -98,10 +98,8 @@ __device__ W unary_slope(UnaryFunction function, W x) {
       const W y = sigmoid(x);
       return y * (1 - y);
     }
-    case UnaryFunction::Silu: {
-      const W y = sigmoid(x);
-      return y * (1 + x * (1 - y));
-    }
+    case UnaryFunction::Silu:
+      return silu_slope(x);
     case UnaryFunction::Softplus:
       return sigmoid(x);
     case UnaryFunction::Sqrt:
@@ -188,6 +186,9 @@ __device__ void apply(const Step& step, const W (&a)[kCount], const W (&b)[kCoun
   }
   if (step.function == code(Function::Unary, UnaryFunction::Silu)) {
     return each<kCount>([&](int i) { y[i] = a[i] * sigmoid(a[i]); });
+  }
+  if (step.function == code(Function::Backward, UnaryFunction::Silu)) {
+    return each<kCount>([&](int i) { y[i] = silu_slope(a[i]) * b[i]; });
   }
   apply_rare(step, a, b, y);
 }

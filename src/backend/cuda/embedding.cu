@@ -219,52 +219,67 @@ std::optional<Launch> prepare_scatter_rows(const KernelRequest& request) {
 
 // rope
 
+/// Of the first `heads` of a token's vectors; tokens are `step` elements apart. A thread turns one pair of all heads, which
+/// share the angle: it takes far longer than the rest.
 template <class T>
 struct Rope {
   const T* x;
   T* y;
   std::int64_t tokens;
   std::int64_t heads;
+  std::int64_t step;
   std::int64_t half;
   double log_base;
   double start;
   double sign;
   __device__ void operator()(std::int64_t i) const {
     using W = Wide<T>;
-    const std::int64_t vector = i / half;
+    const std::int64_t token = i / half;
     const std::int64_t pair = i % half;
-    const double position = start + static_cast<double>(vector / heads % tokens);
+    const double position = start + static_cast<double>(token % tokens);
     const double angle =
         position * exp(-log_base * static_cast<double>(pair) / static_cast<double>(half));
     const auto cosine = static_cast<W>(cos(angle));
     const auto sine = static_cast<W>(sign * sin(angle));
-    const std::int64_t at = vector * 2 * half + pair;
-    const W a = load(x[at]);
-    const W b = load(x[at + half]);
-    y[at] = narrow<T>(a * cosine - b * sine);
-    y[at + half] = narrow<T>(b * cosine + a * sine);
+    const std::int64_t first = token * step + pair;
+#pragma unroll 8
+    for (std::int64_t head = 0; head < heads; ++head) {
+      const std::int64_t at = first + head * 2 * half;
+      const W a = load(x[at]);
+      const W b = load(x[at + half]);
+      y[at] = narrow<T>(a * cosine - b * sine);
+      y[at + half] = narrow<T>(b * cosine + a * sine);
+    }
   }
 };
 
 std::optional<Launch> prepare_rope(const KernelRequest& request) {
   const Shape& x = request.inputs[0].shape;
   const Signature s = signature_of(request);
+  const std::int64_t some = s.integer("heads");
+  const std::int64_t heads = some == 0 ? x.dim(2) : some;
+  const std::int64_t tokens = x.dim(0) * x.dim(1);
+  const auto bytes = static_cast<std::size_t>(size_of(request.inputs[0]).count);
   return for_float(request.inputs[0].dtype, [&]<class T>(T) -> std::optional<Launch> {
     const Rope<T> rope{nullptr,
                        nullptr,
                        x.dim(1),
-                       x.dim(2),
+                       heads,
+                       x.dim(2) * x.dim(3),
                        x.dim(3) / 2,
                        std::log(s.number("base")),
                        static_cast<double>(s.integer("start")),
                        s.flag("inverse") ? -1.0 : 1.0};
-    return Launch{
-        [rope, pairs = x.element_count() / 2](const KernelMemory& m, cudaStream_t stream) {
-          Rope<T> placed = rope;
-          placed.x = input<T>(m, 0);
-          placed.y = output<T>(m, 0);
-          enqueue_each(pairs, placed, stream);
-        }};
+    return Launch{[=, whole = heads == x.dim(2)](const KernelMemory& m, cudaStream_t stream) {
+      Rope<T> placed = rope;
+      placed.x = input<T>(m, 0);
+      placed.y = output<T>(m, 0);
+      if (!whole && m.inputs[0] != m.outputs[0]) {
+        check(cudaMemcpyAsync(m.outputs[0], m.inputs[0], bytes, cudaMemcpyDeviceToDevice, stream),
+              "copying heads");
+      }
+      enqueue_each(tokens * placed.half, placed, stream);
+    }};
   });
 }
 

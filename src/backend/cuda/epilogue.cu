@@ -33,11 +33,12 @@ struct ApplyEpilogue {
 void enqueue_epilogue(DType dtype, std::byte* y, std::int64_t count, const Epilogue& epilogue,
                       cudaStream_t stream) {
   (void)for_float(dtype, [&]<class T>(T) -> std::optional<Launch> {
-    enqueue_each(count,
-                 ApplyEpilogue<T>{reinterpret_cast<T*>(y), reinterpret_cast<const T*>(epilogue.bias),
-                          epilogue.period, reinterpret_cast<T*>(epilogue.before),
-                          reinterpret_cast<const T*>(epilogue.slope_at)},
-                 stream);
+    enqueue_each(
+        count,
+        ApplyEpilogue<T>{reinterpret_cast<T*>(y), reinterpret_cast<const T*>(epilogue.bias),
+                         epilogue.period, reinterpret_cast<T*>(epilogue.before),
+                         reinterpret_cast<const T*>(epilogue.slope_at)},
+        stream);
     return std::nullopt;
   });
 }

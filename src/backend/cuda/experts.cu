@@ -132,15 +132,15 @@ std::optional<Launch> prepare_slots(const KernelRequest& request) {
   const Choices n =
       choices_of(request.inputs[0].shape, s.integer("experts"), s.integer("capacity"));
   return with_ids(request.inputs[0].dtype, [&]<class I>(I) {
-    return with_two_ids(request.outputs[0].dtype, request.outputs[1].dtype,
-                        [&]<class S, class L>(S, L) -> std::optional<Launch> {
-                          return Launch{[n](const KernelMemory& m, cudaStream_t stream) {
-                            enqueue_each(
-                                n.groups * n.experts,
-                                AssignSlots<I, S, L>{input<I>(m, 0), output<S>(m, 0), output<L>(m, 1), n},
-                                stream);
-                          }};
-                        });
+    return with_two_ids(
+        request.outputs[0].dtype, request.outputs[1].dtype,
+        [&]<class S, class L>(S, L) -> std::optional<Launch> {
+          return Launch{[n](const KernelMemory& m, cudaStream_t stream) {
+            enqueue_each(n.groups * n.experts,
+                         AssignSlots<I, S, L>{input<I>(m, 0), output<S>(m, 0), output<L>(m, 1), n},
+                         stream);
+          }};
+        });
   });
 }
 

@@ -1,4 +1,4 @@
-// The sigmoid and GELU (with tanh) of a value in a register, for kernels.
+// The sigmoid, SiLU and GELU (with tanh) of a value in a register, for kernels.
 #pragma once
 
 namespace trireme::cuda {
@@ -20,6 +20,12 @@ __device__ inline double over(double a, double b) {
 template <class W>
 __device__ W sigmoid(W x) {
   return over(W{1}, 1 + exp_of(-max(x, static_cast<W>(-80))));
+}
+
+template <class W>
+__device__ W silu_slope(W x) {
+  const W share = sigmoid(x);
+  return share * (1 + x * (1 - share));
 }
 
 // (1 + tanh(u)) / 2 = sigmoid(2u), which is accurate near 0.

@@ -69,6 +69,7 @@ void enqueue_epilogue(DType dtype, std::byte* y, std::int64_t count, const Epilo
 [[nodiscard]] std::span<const KernelRow> embedding_kernels();
 [[nodiscard]] std::span<const KernelRow> expert_kernels();
 [[nodiscard]] std::span<const KernelRow> loss_kernels();
+[[nodiscard]] std::span<const KernelRow> norm_backward_kernels();
 [[nodiscard]] std::span<const KernelRow> norm_kernels();
 [[nodiscard]] std::span<const KernelRow> optimizer_kernels();
 [[nodiscard]] std::span<const KernelRow> product_kernels();

@@ -12,10 +12,9 @@
 
 #include <fmt/format.h>
 
-#include "backend/cuda/algorithm_file.h"
 #include "backend/cuda/kernel.h"
 #include "backend/cuda/libraries.h"
-#include "trireme/cuda_device.h"
+#include "backend/cuda/tuning.h"
 #include "trireme/error.h"
 
 namespace trireme::cuda {
@@ -122,26 +121,16 @@ std::optional<Operand> operand_of(const Matrix& m, cudaDataType_t type, std::siz
   return operand;
 }
 
-/// Where algorithms are kept; nullptr: nowhere.
-std::unique_ptr<AlgorithmFile>& algorithm_file() {
-  static std::unique_ptr<AlgorithmFile> file;
-  return file;
-}
-
 std::string to_text(const MatrixStrides& strides) {
   return fmt::format("{},{},{}", strides.batch, strides.row, strides.column);
 }
 
 /// Names the product, the current device and the library.
 std::string key_of(const ProductKind& kind) {
-  int device = 0;
-  cuda::check(cudaGetDevice(&device), "finding the current device");
-  cudaDeviceProp properties{};
-  cuda::check(cudaGetDeviceProperties(&properties, device), "reading the device's properties");
   const ProductView& v = kind.view;
-  return fmt::format("{}, cuBLASLt {}: {} {}x{}x{}x{} a {} b {} y {} epilogue {}{}",
-                     properties.name, cublas_lt().version(), trireme::to_text(kind.dtype), v.batch,
-                     v.rows, v.columns, v.summed, to_text(v.a), to_text(v.b), to_text(v.y),
+  return fmt::format("{}, cuBLASLt {}: {} {}x{}x{}x{} a {} b {} y {} epilogue {}{}", device_name(),
+                     cublas_lt().version(), trireme::to_text(kind.dtype), v.batch, v.rows,
+                     v.columns, v.summed, to_text(v.a), to_text(v.b), to_text(v.y),
                      static_cast<int>(kind.follow), kind.adds ? " adds" : "");
 }
 
@@ -167,23 +156,6 @@ bool has_bias(Follow follow) {
 bool has_aux(Follow follow) {
   return follow == Follow::BiasGelu || follow == Follow::GeluBackward;
 }
-
-/// Device memory for timing.
-class Scratch {
- public:
-  explicit Scratch(std::size_t bytes) {
-    cuda::check(cudaMalloc(&data_, std::max<std::size_t>(bytes, 1)),
-                "allocating memory to time a product");
-    cuda::clear_memory(data_, bytes);
-  }
-  ~Scratch() { (void)cudaFree(data_); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  [[nodiscard]] void* data() const { return data_; }
-
- private:
-  void* data_ = nullptr;
-};
 
 /// Immutable once it is made.
 class LibraryProduct final : public Product {
@@ -265,8 +237,7 @@ class LibraryProduct final : public Product {
 
   /// Takes the algorithm from the file, if the library still accepts it.
   bool find_kept() {
-    const auto bits =
-        algorithm_file() != nullptr ? algorithm_file()->find(key_of(kind_)) : std::nullopt;
+    const std::optional<AlgorithmBits> bits = kept_algorithm(key_of(kind_));
     if (!bits) {
       return false;
     }
@@ -281,11 +252,9 @@ class LibraryProduct final : public Product {
   }
 
   void keep() const {
-    if (algorithm_file() != nullptr) {
-      AlgorithmBits bits{};
-      std::memcpy(bits.data(), &algorithm_, sizeof algorithm_);
-      algorithm_file()->add(key_of(kind_), bits);
-    }
+    AlgorithmBits bits{};
+    std::memcpy(bits.data(), &algorithm_, sizeof algorithm_);
+    keep_algorithm(key_of(kind_), bits);
   }
 
   bool find_fastest() {
@@ -305,8 +274,11 @@ class LibraryProduct final : public Product {
     if (status != CUBLAS_STATUS_SUCCESS || count == 0) {
       return false;
     }
-    algorithm_ = fastest({proposals.data(), static_cast<std::size_t>(count)});
-    keep();
+    algorithm_ = proposals.front().algo;
+    if (times_algorithms()) {
+      algorithm_ = fastest({proposals.data(), static_cast<std::size_t>(count)});
+      keep();
+    }
     return true;
   }
 
@@ -319,43 +291,6 @@ class LibraryProduct final : public Product {
   Operand b_{};
   Operand y_{};
   cublasLtMatmulAlgo_t algorithm_{};
-};
-
-class Timer {
- public:
-  Timer() {
-    cuda::check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "creating a stream");
-    cuda::check(cudaEventCreate(&begin_), "creating an event");
-    cuda::check(cudaEventCreate(&end_), "creating an event");
-  }
-  ~Timer() {
-    (void)cudaEventDestroy(begin_);
-    (void)cudaEventDestroy(end_);
-    (void)cudaStreamDestroy(stream_);
-  }
-  Timer(const Timer&) = delete;
-  Timer& operator=(const Timer&) = delete;
-
-  /// The shortest of a few runs, in milliseconds. f(stream) enqueues one.
-  template <class F>
-  float time(F f) {
-    float best = 1e30F;
-    for (int round = 0; round < 4; ++round) {
-      cuda::check(cudaEventRecord(begin_, stream_), "timing a product");
-      f(stream_);
-      cuda::check(cudaEventRecord(end_, stream_), "timing a product");
-      cuda::check(cudaEventSynchronize(end_), "timing a product");
-      float time = 0;
-      cuda::check(cudaEventElapsedTime(&time, begin_, end_), "timing a product");
-      best = round == 0 ? best : std::min(best, time);  // the first warms up
-    }
-    return best;
-  }
-
- private:
-  cudaStream_t stream_ = nullptr;
-  cudaEvent_t begin_ = nullptr;
-  cudaEvent_t end_ = nullptr;
 };
 
 cublasLtMatmulAlgo_t LibraryProduct::fastest(
@@ -373,19 +308,9 @@ cublasLtMatmulAlgo_t LibraryProduct::fastest(
   const Scratch addend(kind_.adds ? y_.bytes : 0);
   const ProductAddresses at{a.data(),   b.data(),      y.data(),        bias.data(),
                             aux.data(), addend.data(), workspace.data()};
-  Timer timer;
-  std::size_t best = 0;
-  float least = 1e30F;
-  for (std::size_t i = 0; i < proposals.size(); ++i) {
-    bool works = true;
-    const float time = timer.time([&](cudaStream_t stream) {
-      works = works && run(proposals[i].algo, at, stream) == CUBLAS_STATUS_SUCCESS;
-    });
-    if (works && time < least) {
-      best = i;
-      least = time;
-    }
-  }
+  const std::size_t best = fastest_of(proposals.size(), [&](std::size_t i, cudaStream_t stream) {
+    return run(proposals[i].algo, at, stream) == CUBLAS_STATUS_SUCCESS;
+  });
   return proposals[best].algo;
 }
 
@@ -409,11 +334,3 @@ std::shared_ptr<const Product> product_of(const ProductKind& kind) {
 }
 
 }  // namespace trireme::cuda
-
-namespace trireme {
-
-void keep_cuda_algorithms(const std::string& path) {
-  cuda::algorithm_file() = path.empty() ? nullptr : std::make_unique<cuda::AlgorithmFile>(path);
-}
-
-}  // namespace trireme

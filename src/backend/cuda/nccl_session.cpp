@@ -8,11 +8,14 @@
 #include <set>
 #include <span>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "backend/cuda/kernel.h"
 #include "backend/cuda/nccl.h"
+#include "backend/cuda/tuning.h"
 #include "trireme/error.h"
 
 namespace trireme::cuda {
@@ -90,12 +93,16 @@ NcclSession::~NcclSession() {
   NcclSession::abort();
 }
 
+/// All at once: the library frees memory, which waits for the kernels of the other communicators, too.
 void NcclSession::abort() noexcept {
+  std::vector<std::thread> aborting;
   for (auto& [name, axis] : axes_) {
-    if (axis.ranks != nullptr) {
-      (void)nccl().abort(axis.ranks);
-      axis.ranks = nullptr;
+    if (ncclComm_t ranks = std::exchange(axis.ranks, nullptr); ranks != nullptr) {
+      aborting.emplace_back([ranks] { (void)nccl().abort(ranks); });
     }
+  }
+  for (std::thread& thread : aborting) {
+    thread.join();
   }
 }
 
@@ -172,6 +179,10 @@ std::shared_ptr<ExchangeSession> connect_nccl(Device& device, Communicator& comm
     // NCCL refuses ranks of one host that share a GPU. As hosts of their own they exchange by its network.
     (void)setenv("NCCL_HOSTID",  // NOLINT(concurrency-mt-unsafe): before NCCL starts threads
                  fmt::format("trireme-{}", communicator.rank()).c_str(), 1);
+  }
+  if (!times_algorithms()) {  // one order of sums, whatever NCCL would choose in this run
+    (void)setenv("NCCL_ALGO", "Ring", 0);     // NOLINT(concurrency-mt-unsafe): see above
+    (void)setenv("NCCL_PROTO", "Simple", 0);  // NOLINT(concurrency-mt-unsafe): see above
   }
   return std::make_shared<NcclSession>(device, communicator);
 }

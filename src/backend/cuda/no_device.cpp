@@ -18,7 +18,7 @@ CudaFacts cuda_facts(int /*number*/) {
       "this program was built without CUDA: install the CUDA toolkit (nvcc) and build again");
 }
 
-void keep_cuda_algorithms(const std::string& /*path*/) {}
+void keep_cuda_algorithms(const std::string& /*path*/, AlgorithmChoice /*choice*/) {}
 
 std::unique_ptr<Device> make_cuda_device(int number, CudaExchange /*exchange*/) {
   (void)cuda_facts(number);

@@ -1,21 +1,11 @@
 // layer_norm, rms_norm and softmax: a warp for each row, which rows of up to a few thousand elements pass in registers,
-// so that each is read once. The gradients of gamma and beta are sums over rows.
+// so that each is read once.
 #include <array>
 
-#include "backend/cuda/column_sums.cuh"
+#include "backend/cuda/rows.cuh"
 
 namespace trireme::cuda {
 namespace {
-
-struct Rows {
-  std::int64_t count = 0;
-  std::int64_t length = 0;
-};
-
-Rows rows_of(const Shape& shape) {
-  const std::int64_t length = shape.dims().back();
-  return {length == 0 ? 0 : shape.element_count() / length, length};
-}
 
 /// The sum of f(i) over a row, in all lanes.
 template <class W, class F>
@@ -86,44 +76,6 @@ struct RmsNorm {
     }
   }
 };
-
-template <class T, int kCount = kPack<T>>
-struct WidePack {
-  Wide<T> values[kCount];
-};
-
-/// The elements of a pack that is held in four registers. Of bf16 by integer operations: the compiler would hold its
-/// elements in a register each.
-template <class T>
-__device__ inline WidePack<T> unpacked(const uint4& bits) {
-  WidePack<T> wide;
-  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-    const unsigned words[] = {bits.x, bits.y, bits.z, bits.w};
-    for (int k = 0; k < 4; ++k) {
-      wide.values[2 * k] = __uint_as_float(words[k] << 16);
-      wide.values[2 * k + 1] = __uint_as_float(words[k] & 0xffff0000U);
-    }
-  } else {
-    static_assert(sizeof(Pack<T>) == sizeof bits);
-    Pack<T> pack;
-    memcpy(&pack, &bits, sizeof bits);
-    for (int k = 0; k < kPack<T>; ++k) {
-      wide.values[k] = load(pack.values[k]);
-    }
-  }
-  return wide;
-}
-
-/// One element, or a pack of them.
-template <int kCount, class T>
-__device__ inline WidePack<T, kCount> load_wide(const T* at) {
-  if constexpr (kCount == kPack<T>) {
-    return unpacked<T>(*reinterpret_cast<const uint4*>(at));
-  } else {
-    static_assert(kCount == 1);
-    return {{load(*at)}};
-  }
-}
 
 /// Both norms of rows that consist of packs, at most kPacks of them in a lane; an rms_norm has neither means nor beta.
 template <class T, class G, int kPacks>
@@ -226,137 +178,6 @@ bool with_packs(std::int64_t length, F f) {
   return true;
 }
 
-/// Of both norms; an rms_norm has no means.
-template <class T, class G>
-struct NormBackward {
-  const T* dy;
-  const T* x;
-  const G* gamma;
-  const Wide<T>* means;
-  const Wide<T>* rstds;
-  const T* addend;  ///< nullptr: none
-  T* dx;
-  std::int64_t length;
-
-  __device__ Wide<T> normal(std::int64_t row, std::int64_t i) const {
-    const Wide<T> mean = means == nullptr ? 0 : means[row];
-    return (load(x[row * length + i]) - mean) * rstds[row];
-  }
-  __device__ void operator()(std::int64_t row, int lane) const {
-    using W = Wide<T>;
-    W sum_g = 0;
-    W sum_gn = 0;
-    for (std::int64_t i = lane; i < length; i += kWarp) {
-      const W g = load(dy[row * length + i]) * static_cast<W>(load(gamma[i]));
-      sum_g += g;
-      sum_gn += g * normal(row, i);
-    }
-    const W mean_g = means == nullptr ? 0 : warp_sum(sum_g) / length;
-    const W mean_gn = warp_sum(sum_gn) / length;
-    for (std::int64_t i = lane; i < length; i += kWarp) {
-      const W g = load(dy[row * length + i]) * static_cast<W>(load(gamma[i]));
-      const W more = addend == nullptr ? 0 : load(addend[row * length + i]);
-      dx[row * length + i] = narrow<T>(more + rstds[row] * (g - mean_g - normal(row, i) * mean_gn));
-    }
-  }
-};
-
-/// The same for rows of packs.
-template <class T, class G, int kPacks>
-struct PackedNormBackward {
-  NormBackward<T, G> norm;
-  __device__ void operator()(std::int64_t row, int lane) const {
-    using W = Wide<T>;
-    constexpr int kCount = kPack<T>;
-    const int packs = static_cast<int>(norm.length) / kCount;
-    const std::int64_t at = row * norm.length;
-    const auto* factors = reinterpret_cast<const Pack<G, kCount>*>(norm.gamma);
-    const W mean = norm.means == nullptr ? 0 : norm.means[row];
-    const W rstd = norm.rstds[row];
-    uint4 dy[kPacks];
-    uint4 x[kPacks];
-    W sum_g = 0;
-    W sum_gn = 0;
-#pragma unroll
-    for (int j = 0; j < kPacks; ++j) {
-      const int i = lane + j * kWarp;
-      if (i < packs) {
-        dy[j] = reinterpret_cast<const uint4*>(norm.dy + at)[i];
-        x[j] = reinterpret_cast<const uint4*>(norm.x + at)[i];
-        const Pack<G, kCount> gamma = factors[i];
-        const WidePack<T> dys = unpacked<T>(dy[j]);
-        const WidePack<T> xs = unpacked<T>(x[j]);
-        for (int k = 0; k < kCount; ++k) {
-          const W g = dys.values[k] * static_cast<W>(load(gamma.values[k]));
-          sum_g += g;
-          sum_gn += g * (xs.values[k] - mean) * rstd;
-        }
-      }
-    }
-    const W mean_g = norm.means == nullptr ? 0 : warp_sum(sum_g) / norm.length;
-    const W mean_gn = warp_sum(sum_gn) / norm.length;
-#pragma unroll
-    for (int j = 0; j < kPacks; ++j) {
-      const int i = lane + j * kWarp;
-      if (i < packs) {
-        const Pack<G, kCount> gamma = factors[i];
-        const WidePack<T> dys = unpacked<T>(dy[j]);
-        const WidePack<T> xs = unpacked<T>(x[j]);
-        Pack<T> more{};
-        if (norm.addend != nullptr) {
-          more = reinterpret_cast<const Pack<T>*>(norm.addend + at)[i];
-        }
-        Pack<T> result;
-        for (int k = 0; k < kCount; ++k) {
-          const W g = dys.values[k] * static_cast<W>(load(gamma.values[k]));
-          const W normal = (xs.values[k] - mean) * rstd;
-          const W other = norm.addend == nullptr ? 0 : load(more.values[k]);
-          result.values[k] = narrow<T>(other + rstd * (g - mean_g - normal * mean_gn));
-        }
-        reinterpret_cast<Pack<T>*>(norm.dx + at)[i] = result;
-      }
-    }
-  }
-};
-
-/// What an element adds to dgamma and, if there are two sums, to dbeta.
-template <class T, class G, int kSums>
-struct NormColumns {
-  static constexpr int kCount = kPack<T>;
-  NormBackward<T, G> norm;
-  template <class W, int kColumns>
-  __device__ void operator()(std::int64_t row, std::int64_t column,
-                             W (&sums)[kSums][kColumns]) const {
-    const std::int64_t at = row * norm.length + column;
-    const WidePack<T, kColumns> dy = load_wide<kColumns>(norm.dy + at);
-    const WidePack<T, kColumns> x = load_wide<kColumns>(norm.x + at);
-    const Wide<T> mean = norm.means == nullptr ? 0 : norm.means[row];
-    const Wide<T> rstd = norm.rstds[row];
-    for (int i = 0; i < kColumns; ++i) {
-      sums[0][i] += static_cast<W>(dy.values[i] * (x.values[i] - mean) * rstd);
-      if constexpr (kSums == 2) {
-        sums[1][i] += static_cast<W>(dy.values[i]);
-      }
-    }
-  }
-};
-
-/// Calls f with the types of x and gamma: the same, or gamma in f32 beside x in 16 bits.
-template <class F>
-std::optional<Launch> for_norm(DType x, DType gamma, F f) {
-  return for_float(x, [&]<class T>(T element) -> std::optional<Launch> {
-    if (x == gamma) {
-      return f(element, element);
-    }
-    if constexpr (sizeof(T) == 2) {
-      if (gamma == DType::F32) {
-        return f(element, float{});
-      }
-    }
-    return std::nullopt;
-  });
-}
-
 template <class T, class G>
 void enqueue_layer_norm(const Rows& rows, const LayerNorm<T, G>& norm, cudaStream_t stream) {
   const bool packed =
@@ -416,49 +237,6 @@ std::optional<Launch> prepare_rms_norm(const KernelRequest& request) {
                                                      rows.length, static_cast<Wide<T>>(epsilon)},
                                        stream);
                     }};
-                  });
-}
-
-/// kSums: 2 for layer_norm, which has means and a beta; 1 for rms_norm. The columns come first: dx may replace dy.
-/// Backwards whose result is added to another have that as their last operand.
-template <class T, class G, int kSums, bool kAdds>
-Launch norm_backward(const Rows& rows) {
-  return {
-      .enqueue =
-          [=](const KernelMemory& m, cudaStream_t stream) {
-            const bool has_means = kSums == 2;
-            const NormBackward<T, G> norm{input<T>(m, 0),
-                                          input<T>(m, 1),
-                                          input<G>(m, 2),
-                                          has_means ? input<Wide<T>>(m, 3) : nullptr,
-                                          input<Wide<T>>(m, has_means ? 4 : 3),
-                                          kAdds ? input<T>(m, has_means ? 5 : 4) : nullptr,
-                                          output<T>(m, 0),
-                                          rows.length};
-            ColumnResults<G, kSums> into{};
-            for (int k = 0; k < kSums; ++k) {
-              into.at[k] = output<G>(m, static_cast<std::size_t>(1 + k));
-            }
-            enqueue_column_sums<G, kSums>(rows.count, rows.length, NormColumns<T, G, kSums>{norm},
-                                          into, m.workspace, stream);
-            const bool packed =
-                with_packs<T>(rows.length, [&]<int kPacks>(std::integral_constant<int, kPacks>) {
-                  enqueue_packed_rows<kPacks>(rows.count, PackedNormBackward<T, G, kPacks>{norm},
-                                              stream);
-                });
-            if (!packed) {
-              enqueue_each_row(rows.count, norm, stream);
-            }
-          },
-      .workspace = column_workspace<Wide<G>>(rows.count, rows.length, kSums)};
-}
-
-template <int kSums, bool kAdds = false>
-std::optional<Launch> prepare_norm_backward(const KernelRequest& request) {
-  const Rows rows = rows_of(request.inputs[1].shape);
-  return for_norm(request.inputs[1].dtype, request.inputs[2].dtype,
-                  [&]<class T, class G>(T, G) -> std::optional<Launch> {
-                    return norm_backward<T, G, kSums, kAdds>(rows);
                   });
 }
 
@@ -523,15 +301,10 @@ std::optional<Launch> prepare_softmax_backward(const KernelRequest& request) {
 }  // namespace
 
 std::span<const KernelRow> norm_kernels() {
-  static constexpr std::array kRows{
-      KernelRow{"layer_norm", prepare_layer_norm},
-      KernelRow{"layer_norm_backward", prepare_norm_backward<2>},
-      KernelRow{"layer_norm_backward_add", prepare_norm_backward<2, true>},
-      KernelRow{"rms_norm", prepare_rms_norm},
-      KernelRow{"rms_norm_backward", prepare_norm_backward<1>},
-      KernelRow{"rms_norm_backward_add", prepare_norm_backward<1, true>},
-      KernelRow{"softmax", prepare_softmax},
-      KernelRow{"softmax_backward", prepare_softmax_backward}};
+  static constexpr std::array kRows{KernelRow{"layer_norm", prepare_layer_norm},
+                                    KernelRow{"rms_norm", prepare_rms_norm},
+                                    KernelRow{"softmax", prepare_softmax},
+                                    KernelRow{"softmax_backward", prepare_softmax_backward}};
   return kRows;
 }
 

@@ -178,10 +178,9 @@ std::optional<Launch> prepare_lion(const KernelRequest& request) {
 }  // namespace
 
 std::span<const KernelRow> optimizer_kernels() {
-  static constexpr std::array kRows{KernelRow{"sgd", prepare_sgd},
-                                    KernelRow{"momentum", prepare_momentum},
-                                    KernelRow{"adagrad", prepare_adagrad},
-                                    KernelRow{"lion", prepare_lion}};
+  static constexpr std::array kRows{
+      KernelRow{"sgd", prepare_sgd}, KernelRow{"momentum", prepare_momentum},
+      KernelRow{"adagrad", prepare_adagrad}, KernelRow{"lion", prepare_lion}};
   return kRows;
 }
 

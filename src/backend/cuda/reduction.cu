@@ -26,14 +26,22 @@ __global__ void __launch_bounds__(kThreads) reduce_rows(const T* x, T* y, std::i
 
 template <class T>
 struct Column {
+  static constexpr int kCount = kPack<T>;
   const T* x;
   std::int64_t columns;
-  static constexpr int kCount = kPack<T>;
-  template <class W, int kColumns>
-  __device__ void operator()(std::int64_t row, std::int64_t column, W (&sums)[1][kColumns]) const {
-    const auto in = *reinterpret_cast<const Pack<T, kColumns>*>(x + row * columns + column);
+  template <int kColumns>
+  struct Held {
+    Raw<T, kColumns> x;
+  };
+  template <int kColumns>
+  __device__ Held<kColumns> load(std::int64_t row, std::int64_t column) const {
+    return {load_raw<kColumns>(x + row * columns + column)};
+  }
+  template <int kColumns, class W>
+  __device__ void add(const Held<kColumns>& held, W (&sums)[1][kColumns]) const {
+    const WidePack<T, kColumns> own = widened<T, kColumns>(held.x);
     for (int i = 0; i < kColumns; ++i) {
-      sums[0][i] += load(in.values[i]);
+      sums[0][i] += own.values[i];
     }
   }
 };
@@ -115,17 +123,16 @@ std::optional<Launch> reduce_strided(const KernelRequest& request,
 
 template <class T>
 Launch sum_columns(const Adjacent& view) {
+  const ColumnSums<T, 1, Column<T>> sums(view.reduced, view.inner);
   return {.enqueue =
               [=](const KernelMemory& m, cudaStream_t stream) {
                 for (std::int64_t part = 0; part < view.outer; ++part) {
                   const ColumnResults<T, 1> into{{output<T>(m, 0) + part * view.inner}};
-                  enqueue_column_sums<T, 1>(
-                      view.reduced, view.inner,
-                      Column<T>{input<T>(m, 0) + part * view.reduced * view.inner, view.inner},
-                      into, m.workspace, stream);
+                  sums.enqueue({input<T>(m, 0) + part * view.reduced * view.inner, view.inner},
+                               into, m.workspace, stream);
                 }
               },
-          .workspace = column_workspace<Wide<T>>(view.reduced, view.inner, 1)};
+          .workspace = sums.workspace()};
 }
 
 template <bool kMaximum>
@@ -149,7 +156,7 @@ std::optional<Launch> prepare_reduce(const KernelRequest& request) {
 
 // sum_squares: many tensors in two launches. Blocks sum chunks into the workspace; then a block sums those of a tensor.
 
-constexpr int kSquareItems = 64;
+constexpr int kSquareItems = 256;
 constexpr std::int64_t kSquareParts = 1 << 14;  ///< that the workspace holds
 constexpr std::int64_t kLeastChunk = 16 * kThreads;
 
@@ -158,13 +165,12 @@ struct SquareItem {
   const T* x;
   Wide<T>* sum;
   std::int64_t count;
-  unsigned first_part;
-  unsigned parts;
 };
 
 template <class T>
 struct SquareItems {
   SquareItem<T> items[kSquareItems];
+  unsigned first_part[kSquareItems + 1];  ///< by item, of all; then the number of all
   int count;
   std::int64_t chunk;  ///< elements in a part: a multiple of a pack
 };
@@ -173,16 +179,17 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     square_parts(const __grid_constant__ SquareItems<T> tensors, Wide<T>* partial) {
   using W = Wide<T>;
-  int which = 0;
-  while (which + 1 < tensors.count && blockIdx.x >= tensors.items[which + 1].first_part) {
-    ++which;
+  int which = 0;  // the last item whose first part is not after this block's
+  for (int after = tensors.count; after - which > 1;) {
+    const int middle = (which + after) / 2;
+    (blockIdx.x < tensors.first_part[middle] ? after : which) = middle;
   }
   const SquareItem<T>& item = tensors.items[which];
-  const std::int64_t begin = (blockIdx.x - item.first_part) * tensors.chunk;
+  const std::int64_t begin = (blockIdx.x - tensors.first_part[which]) * tensors.chunk;
   const std::int64_t end = min(item.count, begin + tensors.chunk);
   constexpr int kCount = kPack<T>;
   W sum = 0;
-#pragma unroll 4
+#pragma unroll 8
   for (std::int64_t i = begin + threadIdx.x * kCount; i + kCount <= end; i += kThreads * kCount) {
     const auto x = *reinterpret_cast<const Pack<T>*>(item.x + i);
     for (int k = 0; k < kCount; ++k) {
@@ -206,8 +213,10 @@ __global__ void __launch_bounds__(kThreads)
     sum_parts(const __grid_constant__ SquareItems<T> tensors, const Wide<T>* partial) {
   const SquareItem<T>& item = tensors.items[blockIdx.x];
   Wide<T> value = 0;
-  for (unsigned i = threadIdx.x; i < item.parts; i += kThreads) {
-    value += partial[item.first_part + i];
+  const unsigned end = tensors.first_part[blockIdx.x + 1];
+#pragma unroll 4
+  for (unsigned i = tensors.first_part[blockIdx.x] + threadIdx.x; i < end; i += kThreads) {
+    value += partial[i];
   }
   value = block_sum(value);
   if (threadIdx.x == 0) {
@@ -230,11 +239,10 @@ void launch_squares(std::span<const BatchItem> items, cudaStream_t stream) {
   tensors.chunk = std::max(kLeastChunk, (wanted + kLeastChunk - 1) / kLeastChunk * kLeastChunk);
   std::int64_t parts = 0;
   for (const BatchItem& item : items) {
-    const std::int64_t own = (count_of(item) + tensors.chunk - 1) / tensors.chunk;
     tensors.items[tensors.count++] = {input<T>(*item.memory, 0), output<Wide<T>>(*item.memory, 0),
-                                      count_of(item), static_cast<unsigned>(parts),
-                                      static_cast<unsigned>(own)};
-    parts += own;
+                                      count_of(item)};
+    parts += (count_of(item) + tensors.chunk - 1) / tensors.chunk;
+    tensors.first_part[tensors.count] = static_cast<unsigned>(parts);
   }
   auto* partial = reinterpret_cast<Wide<T>*>(items.front().memory->workspace);
   if (parts > 0) {

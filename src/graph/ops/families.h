@@ -10,6 +10,7 @@ namespace trireme::ops {
 
 // clang-format off
 namespace attention { [[nodiscard]] std::vector<Op> rows(); }
+namespace attention_packed { [[nodiscard]] std::vector<Op> rows(); }
 namespace binary { [[nodiscard]] std::vector<Op> rows(); }
 namespace cache { [[nodiscard]] std::vector<Op> rows(); }
 namespace cast { [[nodiscard]] std::vector<Op> rows(); }

@@ -8,7 +8,11 @@
 //
 // `inverse` rotates back: the gradient, because a rotation's transpose is its inverse.
 //
+// `heads` counts the leading heads to rotate, such as those of q and k in a packed tensor; the others do not change. 0
+// stands for all.
+//
 // A shard of T from position 100 on has start + 100. D is never sharded, because the halves of a pair are far apart.
+#include <algorithm>
 #include <cmath>
 
 #include "graph/ops/dense_sizes.h"
@@ -23,11 +27,13 @@ std::vector<TensorType> infer(const Signature& s) {
   rules::require_rank(s, 0, 4);
   s.require(s.shape(0).dim(3) % 2 == 0, "D, the last dimension of x, must be even");
   s.require(s.number("base") > 0, "base must be positive");
+  s.require(s.integer("heads") >= 0 && s.integer("heads") <= s.shape(0).dim(2),
+            "heads must be as many as x has, or fewer");
   return rules::like_first(s);
 }
 
 Factors factors(const Signature& s) {
-  return rules::factors_by_letters(s, {{"bthd"}, {"bthd"}, "d"});
+  return rules::factors_by_letters(s, {{"bthd"}, {"bthd"}, s.integer("heads") == 0 ? "d" : "hd"});
 }
 
 Attributes part_of(const Signature& whole, std::span<const IndexRange> ranges) {
@@ -59,9 +65,14 @@ void reference(const Signature& s, std::span<const Dense> in, std::span<Dense> o
   const std::size_t t = size_of_dim(in[0], 1);
   const std::size_t h = size_of_dim(in[0], 2);
   const std::size_t d = size_of_dim(in[0], 3);
+  const auto some = static_cast<std::size_t>(s.integer("heads"));
   const std::span<const double> x(in[0].data);
   const std::span<double> y(out[0].data);
   for (std::size_t at = 0; at < x.size(); at += d) {
+    if (some > 0 && at / d % h >= some) {
+      std::ranges::copy(x.subspan(at, d), y.subspan(at, d).begin());
+      continue;
+    }
     const auto position =
         static_cast<double>(s.integer("start")) + static_cast<double>(at / d / h % t);
     rotate(s, position, x.subspan(at, d), y.subspan(at, d));
@@ -71,20 +82,22 @@ void reference(const Signature& s, std::span<const Dense> in, std::span<Dense> o
 }  // namespace
 
 std::vector<Op> rows() {
-  return {
-      {.name = "rope",
-       .summary = "x[b,t,h,d], pairs (i, i+d/2) turned by (start+t) base^(-2i/d)",
-       .inputs = {"x"},
-       .outputs = {"y"},
-       .attributes = {{"base", 10000.0}, {"start", std::int64_t{0}}, {"inverse", std::int64_t{0}}},
-       .infer = infer,
-       .factors = factors,
-       .linear = Linear::Joint,
-       .part = part_of,
-       .work = rules::per_element<3>,
-       .gradient = gradient,
-       .in_place = {{0, 0}},
-       .reference = reference}};
+  return {{.name = "rope",
+           .summary = "x[b,t,h,d], pairs (i, i+d/2) turned by (start+t) base^(-2i/d)",
+           .inputs = {"x"},
+           .outputs = {"y"},
+           .attributes = {{"base", 10000.0},
+                          {"start", std::int64_t{0}},
+                          {"inverse", std::int64_t{0}},
+                          {"heads", std::int64_t{0}}},
+           .infer = infer,
+           .factors = factors,
+           .linear = Linear::Joint,
+           .part = part_of,
+           .work = rules::per_element<3>,
+           .gradient = gradient,
+           .in_place = {{0, 0}},
+           .reference = reference}};
 }
 
 }  // namespace trireme::ops::rope

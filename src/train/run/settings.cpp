@@ -18,11 +18,11 @@ namespace trireme {
 namespace {
 
 /// Settings that may change when a run resumes. Its checkpoints and data position depend on all others.
-constexpr std::array<std::string_view, 19> kMayChange{
-    "batch",    "clip",         "device",    "dropout",       "encrypt",
-    "keep",     "gpu-exchange", "keep-best", "memory-limit",  "optimizer",
-    "patience", "rate",         "recompute", "save-every",    "steps",
-    "sync",     "tensorboard",  "threads",   "validate-every"};
+constexpr std::array<std::string_view, 20> kMayChange{
+    "batch",         "clip",     "device",       "dropout",   "encrypt",
+    "deterministic", "keep",     "gpu-exchange", "keep-best", "memory-limit",
+    "optimizer",     "patience", "rate",         "recompute", "save-every",
+    "steps",         "sync",     "tensorboard",  "threads",   "validate-every"};
 
 /// Settings that name files, which may have moved. The run checks that their contents are the same.
 constexpr std::array<std::string_view, 3> kMayMove{"data", "tokenizer", "validation-data"};
@@ -147,6 +147,7 @@ void read_machine(const JsonObject& object, TrainSettings& settings) {
     settings.gpu_exchange = object.text("gpu-exchange");
     settings.memory_limit = object.text("memory-limit");
     settings.encrypt = object.require("encrypt").get<bool>();
+    settings.deterministic = object.require("deterministic").get<bool>();
   }
 }
 
@@ -223,6 +224,7 @@ std::string to_text(const TrainSettings& s) {
                   {"threads", s.threads},
                   {"device", s.device},
                   {"gpu-exchange", s.gpu_exchange},
+                  {"deterministic", s.deterministic},
                   {"memory-limit", s.memory_limit},
                   {"encrypt", s.encrypt}};
   return json.dump(2) + "\n";

@@ -1,5 +1,6 @@
 // Rotary position embeddings: rotates pairs (i, i + D/2) of each head by the angle (start + t)
 // base^(-2i/D).
+#include <algorithm>
 #include <cmath>
 #include <compare>
 #include <memory>
@@ -53,7 +54,7 @@ struct Turn {
   double way = 1;
 };
 
-/// The heads of one token.
+/// The first heads of one token.
 template <class T>
 void rotate(const T* x, T* y, std::int64_t heads, std::int64_t depth, const Turn& turn) {
   using W = Wide<T>;
@@ -69,10 +70,16 @@ void rotate(const T* x, T* y, std::int64_t heads, std::int64_t depth, const Turn
   }
 }
 
+/// How a kernel turns: the way, and how many of the heads.
+struct Rotation {
+  double way = 1;
+  std::int64_t heads = 0;
+};
+
 /// `position(memory, row)` is the row of the tables for a token.
 template <class Position>
 std::unique_ptr<PreparedKernel> rotation(const KernelRequest& request, const AngleKey& key,
-                                         double way, Position position) {
+                                         const Rotation& how, Position position) {
   const Shape& shape = request.inputs[0].shape;
   const std::int64_t heads = shape.dim(2);
   const std::int64_t depth = shape.dim(3);
@@ -87,9 +94,13 @@ std::unique_ptr<PreparedKernel> rotation(const KernelRequest& request, const Ang
                [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t row = begin; row < end; ++row) {
                    const std::int64_t at = position(memory, row) * (depth / 2);
-                   rotate(input<T>(memory, 0) + row * heads * depth,
-                          output<T>(memory, 0) + row * heads * depth, heads, depth,
-                          {angles->cosines.data() + at, angles->sines.data() + at, way});
+                   const T* x = input<T>(memory, 0) + row * heads * depth;
+                   T* y = output<T>(memory, 0) + row * heads * depth;
+                   rotate(x, y, how.heads, depth,
+                          {angles->cosines.data() + at, angles->sines.data() + at, how.way});
+                   if (x != y) {
+                     std::copy(x + how.heads * depth, x + heads * depth, y + how.heads * depth);
+                   }
                  }
                });
     });
@@ -99,8 +110,9 @@ std::unique_ptr<PreparedKernel> rotation(const KernelRequest& request, const Ang
 std::unique_ptr<PreparedKernel> rope(const KernelRequest& request) {
   const Signature s = signature_of(request);
   const std::int64_t length = s.shape(0).dim(1);
+  const std::int64_t heads = s.integer("heads");
   return rotation(request, {length, s.shape(0).dim(3) / 2, s.integer("start"), s.number("base")},
-                  s.flag("inverse") ? -1 : 1,
+                  {s.flag("inverse") ? -1.0 : 1.0, heads == 0 ? s.shape(0).dim(2) : heads},
                   [length](const KernelMemory&, std::int64_t row) { return row % length; });
 }
 
@@ -110,7 +122,8 @@ std::unique_ptr<PreparedKernel> rope_at(const KernelRequest& request) {
   }
   const Signature s = signature_of(request);
   const std::int64_t limit = s.integer("limit");
-  return rotation(request, {limit, s.shape(0).dim(3) / 2, 0, s.number("base")}, 1,
+  return rotation(request, {limit, s.shape(0).dim(3) / 2, 0, s.number("base")},
+                  {1, s.shape(0).dim(2)},
                   [](const KernelMemory& memory, std::int64_t row) -> std::int64_t {
                     return input<std::int32_t>(memory, 1)[row];
                   });
