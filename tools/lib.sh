@@ -103,13 +103,15 @@ show_errors() {
   tail -n "+${first:-1}" "$1" | head -n 80
 }
 
-# The instruction sets that CPU kernels are compiled for. ./run sets native in a new build folder, which saves a tenth of
-# the first build; a folder with all of them keeps them.
-cpu_loops=all
+# The instruction sets that CPU kernels are compiled for in a new build folder: native, this processor's widest (./run);
+# tested, the baseline too; or all (./test --long). Each takes a minute of a core to compile. A folder that has more of
+# them keeps them. Without a GPU, native also leaves out the CUDA device.
+cpu_loops=tested
 
 # has_loops PRESET: whether the configured build has those of `cpu_loops`.
 has_loops() {
-  [[ $cpu_loops == native ]] || ! grep -qs '^TRIREME_CPU_LOOPS:STRING=native' "$root/build/$1/CMakeCache.txt"
+  [[ $cpu_loops == native ]] ||
+    grep -qsE "^TRIREME_CPU_LOOPS:STRING=(all|$cpu_loops)\$" "$root/build/$1/CMakeCache.txt"
 }
 
 # configure PRESET: only if it has not been done, the presets changed, the tree was moved, or instruction sets are

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests that the documentation is correct: docs_test.sh CASE ROOT PROGRAM EXAMPLES
-# EXAMPLES is the folder of the built examples.
+# Tests that the documentation is correct: docs_test.sh CASE ROOT PROGRAM EXAMPLES [PAGE]
+# EXAMPLES is the folder of the built examples. With PAGE only that page is checked; otherwise all are.
 #
 # What these tests check in a page, besides links and headings:
 # - a picture, ![…](pictures/X.svg), and directly before it <!-- trireme … --svg pictures/X.svg -->, which makes it;
@@ -19,6 +19,7 @@ case_name=$1
 root=$2
 program=$3
 examples=$4
+only_page=${5:-}
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -32,7 +33,13 @@ complain() {
 }
 
 # The pages that may link and be linked to, relative to the root.
-pages() { (cd "$root" && printf '%s\n' docs/*.md README.md CONTRIBUTING.md); }
+pages() {
+  if [[ -n $only_page ]]; then
+    echo "$only_page"
+  else
+    (cd "$root" && printf '%s\n' docs/*.md README.md CONTRIBUTING.md)
+  fi
+}
 
 # run COMMAND: runs "trireme …" or "./EXAMPLE" in $folder without a shell in between; puts its output in $output and
 # returns its status.

@@ -180,8 +180,13 @@ case $case_name in
     : >"$calls"
     call 0 "$tree/run"
     expect_not_called "--preset"
-    call 0 "$tree/test" # with the kernels of all processors
+    call 0 "$tree/test" # with the kernels of the baseline too
+    expect_called "cmake --fresh -DTRIREME_CPU_LOOPS=tested --preset release"
+    call 0 "$tree/test" --long # with the kernels of all processors
     expect_called "cmake --fresh -DTRIREME_CPU_LOOPS=all --preset release"
+    : >"$calls"
+    call 0 "$tree/test"
+    expect_not_called "--preset release"
     : >"$calls"
     call 0 "$tree/run"
     expect_not_called "--preset"
