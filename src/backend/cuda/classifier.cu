@@ -1,8 +1,6 @@
-// classifier: blocks take rows by turns, each of which is read once and written once. The first pass finds the logarithm of
-// the sum, one maximum and sum for each thread; the second writes the gradient, which may replace the logits. A row that
-// fits is kept in shared memory: as a thread's second pass has used a pack there, it has the same pack of the block's next
-// row copied to its place, which arrives while the block, and another one beside it, compute. A thread uses none but
-// packs that it has copied itself. See graph/ops/classifier.cpp for the formulas.
+// classifier: a block for each row, which is read once and written once. The first pass finds the logarithm of the sum,
+// one maximum and sum for each thread, and keeps the row in shared memory if it fits; the second writes the gradient,
+// which may replace the logits. See graph/ops/classifier.cpp for the formulas.
 #include <array>
 #include <limits>
 
@@ -11,7 +9,7 @@
 namespace trireme::cuda {
 namespace {
 
-constexpr int kClassifierThreads = 512;
+constexpr int kClassifierThreads = 1024;
 constexpr int kClassifierWarps = kClassifierThreads / kWarp;
 /// Two rows at a time in an SM of Hopper; a longer row is read again from the cache.
 constexpr std::int64_t kSharedRow = 110 * 1024;
@@ -83,29 +81,21 @@ __device__ LogSum<T> with_pack(const LogSum<T>& before, const Pack<T, kCount>& x
   return {top, sum};
 }
 
-/// Over the block, in all threads. Calls in turn alternate between two turns: then one barrier is enough.
+/// Over the block, in all threads.
 template <class T>
-__device__ LogSum<T> over_block(LogSum<T> own, int turn) {
-  __shared__ LogSum<T> parts[2][kClassifierWarps];
+__device__ LogSum<T> over_block(LogSum<T> own) {
+  using W = Wide<T>;
+  __shared__ W tops[kClassifierWarps];
+  __shared__ W sums[kClassifierWarps];
   own = own.over_warp();
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
   if (lane == 0) {
-    parts[turn][threadIdx.x / kWarp] = own;
+    tops[warp] = own.top;
+    sums[warp] = own.sum;
   }
   __syncthreads();
-  return (lane < kClassifierWarps ? parts[turn][lane] : LogSum<T>{}).over_warp();
-}
-
-/// Starts to copy 16 bytes to shared memory.
-__device__ inline void start_copy(void* to, const void* from) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
-                   static_cast<unsigned>(__cvta_generic_to_shared(to))),
-               "l"(from)
-               : "memory");
-}
-/// Waits for what this thread has started to copy.
-__device__ inline void finish_copies() {
-  asm volatile("cp.async.wait_all;" ::: "memory");
+  return LogSum<T>{tops[lane], sums[lane]}.over_warp();  // as many warps as lanes
 }
 
 template <class T, class I>
@@ -119,90 +109,60 @@ struct ClassifierOperands {
   int classes;  ///< the rest of the row is padding
 };
 
-/// A thread's part of the logarithm of a row's sum. The width is a multiple of kCount.
-template <class T, int kCount>
-__device__ LogSum<T> own_sum(const Pack<T, kCount>* row, int count, int classes) {
-  LogSum<T> own;
-  for (int i = static_cast<int>(threadIdx.x); i < count; i += kClassifierThreads) {
-    const int valid = classes - i * kCount;
-    if (valid >= kCount) {
-      own = with_pack<true>(own, row[i], valid);
-    } else if (valid > 0) {
-      own = with_pack<false>(own, row[i], valid);
-    }
-  }
-  return own;
-}
-
-/// What the elements of a row's gradient share.
-template <class T>
-struct RowGradient {
-  using W = Wide<T>;
-  ExponentialFrom<T> power;
-  W scale;
-  W dloss;
-  int target;  ///< -1: none
-  int classes;
-
-  template <int kCount>
-  __device__ Pack<T, kCount> operator()(const Pack<T, kCount>& x, int first) const {
-    Pack<T, kCount> y;
-    for (int k = 0; k < kCount; ++k) {
-      y.values[k] = narrow<T>(scale * power(load(x.values[k])));
-    }
-    const bool has_target = target >= first && target < first + kCount;
-    if (has_target || first + kCount > classes) {  // a few packs of the row
-      for (int k = 0; k < kCount; ++k) {
-        const W share = scale * power(load(x.values[k])) - (first + k == target ? dloss : 0);
-        y.values[k] = narrow<T>(first + k < classes ? share : 0);
-      }
-    }
-    return y;
-  }
-};
-
-/// kKept: rows pass through shared memory, which has room for one.
-template <class T, class I, int kCount, bool kKept>
-__global__ void __launch_bounds__(kClassifierThreads, 2)
-    classifier_kernel(const __grid_constant__ ClassifierOperands<T, I> o, std::int64_t rows) {
+/// kCount elements at a time; the width is a multiple of it.
+template <class T, class I, int kCount, bool kShared>
+__global__ void __launch_bounds__(kClassifierThreads, sizeof(T) == 2 ? 2 : 1)
+    classifier_kernel(const ClassifierOperands<T, I> o) {
   using W = Wide<T>;
   using Elements = Pack<T, kCount>;
   extern __shared__ __align__(16) unsigned char shared[];
-  auto* const kept = reinterpret_cast<Elements*>(shared);
+  auto* kept = reinterpret_cast<Elements*>(shared);
+  const std::int64_t row = blockIdx.x;
+  const T* in = o.logits + row * o.width;
+  const auto* packs = reinterpret_cast<const Elements*>(in);
+  auto* out = reinterpret_cast<Elements*>(o.dlogits + row * o.width);
+  const auto target = static_cast<std::int64_t>(o.targets[row]);
+  const bool counts = target >= 0 && target < o.classes;
+  // Before any thread writes: over_block() waits for all.
+  const W picked = counts ? load(in[target]) : 0;
   const int count = o.width / kCount;
-  const auto row_of = [&](std::int64_t row) {
-    return reinterpret_cast<const Elements*>(o.logits + row * o.width);
-  };
-  for (int i = static_cast<int>(threadIdx.x); kKept && i < count; i += kClassifierThreads) {
-    start_copy(kept + i, row_of(blockIdx.x) + i);
+
+  LogSum<T> own;
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += kClassifierThreads) {
+    const Elements x = packs[i];
+    if constexpr (kShared) {
+      kept[i] = x;
+    }
+    const int valid = o.classes - i * kCount;
+    if (valid >= kCount) {
+      own = with_pack<true>(own, x, valid);
+    } else if (valid > 0) {
+      own = with_pack<false>(own, x, valid);
+    }
   }
-  int turn = 0;
-  for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-    const auto target = static_cast<std::int64_t>(o.targets[row]);
-    const bool counts = target >= 0 && target < o.classes;
-    const W dloss = counts ? o.dlosses[row] : 0;
-    // Before any thread writes: over_block() waits for all.
-    const W picked = counts ? load(o.logits[row * o.width + target]) : 0;
-    if constexpr (kKept) {
-      finish_copies();
+  const LogSum<T> all = over_block(own);
+  const W dloss = counts ? o.dlosses[row] : 0;
+  if (threadIdx.x == 0) {
+    o.losses[row] = counts ? all.top + log(all.sum) - picked : 0;
+  }
+
+  const W scale = dloss / all.sum;
+  const ExponentialFrom<T> power{all.top};
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += kClassifierThreads) {
+    const Elements x = kShared ? kept[i] : packs[i];
+    Elements y;
+    for (int k = 0; k < kCount; ++k) {
+      y.values[k] = narrow<T>(scale * power(load(x.values[k])));
     }
-    const Elements* const in = kKept ? kept : row_of(row);
-    const LogSum<T> all = over_block(own_sum<T, kCount>(in, count, o.classes), turn);
-    turn = 1 - turn;
-    if (threadIdx.x == 0) {
-      o.losses[row] = counts ? all.top + log(all.sum) - picked : 0;
-    }
-    const RowGradient<T> gradient{
-        {all.top}, dloss / all.sum, dloss, counts ? static_cast<int>(target) : -1, o.classes};
-    auto* const out = reinterpret_cast<Elements*>(o.dlogits + row * o.width);
-    const bool more = kKept && row + gridDim.x < rows;
-    const Elements* const next = row_of(row + gridDim.x);
-    for (int i = static_cast<int>(threadIdx.x); i < count; i += kClassifierThreads) {
-      out[i] = gradient(in[i], i * kCount);
-      if (more) {
-        start_copy(kept + i, next + i);
+    const bool has_target = counts && i == target / kCount;
+    if (has_target || (i + 1) * kCount > o.classes) {  // a few packs of the row
+      for (int k = 0; k < kCount; ++k) {
+        const int v = i * kCount + k;
+        const W share = scale * power(load(x.values[k])) - (v == target ? dloss : 0);
+        y.values[k] = narrow<T>(v < o.classes ? share : 0);
       }
     }
+    out[i] = y;
   }
 }
 
@@ -217,31 +177,21 @@ std::int64_t shared_memory() {
   return bytes - kOwn;
 }
 
-template <class T, class I, int kCount, bool kKept>
-void enqueue_rows(std::int64_t rows, const ClassifierOperands<T, I>& operands, std::size_t shared,
+template <class T, class I, int kCount>
+void enqueue_rows(std::int64_t rows, const ClassifierOperands<T, I>& operands,
                   cudaStream_t stream) {
-  auto* const kernel = &classifier_kernel<T, I, kCount, kKept>;
-  if (kKept) {
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(shared)),
-          "reserving shared memory");
-  }
-  const std::int64_t blocks = std::min(rows, resident_blocks(kernel, kClassifierThreads, shared));
-  kernel<<<static_cast<unsigned>(blocks), kClassifierThreads, shared, stream>>>(operands, rows);
-  check(cudaGetLastError(), "launching classifier");
-}
-
-template <class T, class I>
-void enqueue_classifier(std::int64_t rows, const ClassifierOperands<T, I>& operands,
-                        cudaStream_t stream) {
   const std::int64_t bytes = operands.width * static_cast<std::int64_t>(sizeof(T));
-  if (operands.width % kPack<T> != 0) {
-    enqueue_rows<T, I, 1, false>(rows, operands, 0, stream);
-  } else if (bytes <= kSharedRow && bytes <= shared_memory()) {
-    enqueue_rows<T, I, kPack<T>, true>(rows, operands, static_cast<std::size_t>(bytes), stream);
+  const auto grid = static_cast<unsigned>(rows);
+  if (bytes <= kSharedRow && bytes <= shared_memory()) {
+    auto* const kernel = &classifier_kernel<T, I, kCount, true>;
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(bytes)),
+          "reserving shared memory");
+    kernel<<<grid, kClassifierThreads, static_cast<std::size_t>(bytes), stream>>>(operands);
   } else {
-    enqueue_rows<T, I, kPack<T>, false>(rows, operands, 0, stream);
+    classifier_kernel<T, I, kCount, false><<<grid, kClassifierThreads, 0, stream>>>(operands);
   }
+  check(cudaGetLastError(), "launching classifier");
 }
 
 std::optional<Launch> prepare_classifier(const KernelRequest& request) {
@@ -264,7 +214,8 @@ std::optional<Launch> prepare_classifier(const KernelRequest& request) {
                                               output<T>(m, 1),
                                               static_cast<int>(width),
                                               classes};
-      enqueue_classifier(rows, operands, stream);
+      width % kPack<T> == 0 ? enqueue_rows<T, I, kPack<T>>(rows, operands, stream)
+                            : enqueue_rows<T, I, 1>(rows, operands, stream);
     }};
   };
   return for_float(request.inputs[0].dtype, [&]<class T>(T element) -> std::optional<Launch> {
