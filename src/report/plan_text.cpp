@@ -244,8 +244,8 @@ std::string plan_search_text(const TransformerCost& cost, const PlanSearch& sear
                       search.largest_tensor, search.advice);
   }
   std::vector<std::vector<std::string>> rows{{"", "mesh", "micro", "schedule", "zero", "recompute",
-                                              "bucket", "step", "MFU %", "HFU %", "memory", "bubble %",
-                                              "comm %"}};
+                                              "bucket", "step", "MFU %", "HFU %", "memory",
+                                              "bubble %", "comm %"}};
   for (std::size_t i = 0; i < search.best.size(); ++i) {
     rows.push_back(row(search.best[i], i + 1));
   }
