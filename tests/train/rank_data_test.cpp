@@ -21,7 +21,7 @@
 namespace trireme {
 namespace {
 
-constexpr std::int64_t kBatch = 8;
+constexpr std::int64_t kRunBatch = 8;
 
 class RankData : public ::testing::Test {
  protected:
@@ -39,7 +39,7 @@ class RankData : public ::testing::Test {
     RunOptions options;
     options.settings.model = "gpt-nano";
     options.settings.data = {folder_ / "shard-{rank}.txt"};
-    options.settings.batch = kBatch;
+    options.settings.batch = kRunBatch;
     options.settings.length = 32;
     options.settings.steps = 4;
     options.settings.dtype = "f64";
@@ -59,7 +59,7 @@ class RankData : public ::testing::Test {
 class RowsOfBoth : public Batches {
  public:
   RowsOfBoth(std::array<std::unique_ptr<Batches>, 2> own, int microbatches) {
-    const std::int64_t share = kBatch / 2;
+    const std::int64_t share = kRunBatch / 2;
     const std::int64_t windows = std::min(own[0]->epoch_size(), own[1]->epoch_size());
     for (int rank = 0; rank < 2; ++rank) {
       ranks_.at(static_cast<std::size_t>(rank)) =
@@ -67,7 +67,7 @@ class RowsOfBoth : public Batches {
                                    {.rank = rank,
                                     .ranks = 2,
                                     .microbatches = microbatches,
-                                    .batch = kBatch,
+                                    .batch = kRunBatch,
                                     .windows = windows / share * share,
                                     .row_bytes = 32 * sizeof(std::int32_t)});
     }
@@ -149,7 +149,7 @@ std::int64_t bytes_of_a_step(const RunOptions& options) {
 TEST_F(RankData, SendsNoSamples) {
   RunOptions small = options("data=2", 1);
   RunOptions large = options("data=2", 1);
-  large.settings.batch = 2 * kBatch;
+  large.settings.batch = 2 * kRunBatch;
   const std::int64_t sent = bytes_of_a_step(small);
   EXPECT_GT(sent, 0);
   EXPECT_EQ(bytes_of_a_step(large), sent);
