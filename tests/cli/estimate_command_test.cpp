@@ -159,7 +159,8 @@ TEST(EstimateCommand, RefusesWithTheFix) {
   expect_no_estimate("--device h10", "unknown device 'h10'; did you mean h100?");
   expect_no_estimate("--dtype i8", "models are not trained in i8");
   expect_no_estimate("--recompute some", "use none, selective or full");
-  expect_no_estimate("--optimizer adam7", "use one of: adamw sgd momentum adagrad lion muon");
+  expect_no_estimate("--optimizer adam7", "unknown optimizer 'adam7'; did you mean adamw?");
+  expect_no_estimate("--optimizer x", "use adamw, sgd, momentum, adagrad, lion or muon");
   expect_no_estimate("--family t5", "use gpt2 or llama");
   expect_no_estimate("--heads 7", "7 heads cannot share a width of 768");
   expect_no_estimate("--context 8 --length 9", "more than the context");

@@ -24,7 +24,8 @@ TEST_F(ProbeCommand, KeepsItsNumbersForOtherCommands) {
   const Ran probe = run_program("probe --quick -n 2 --json");
   ASSERT_EQ(probe.exit_code, 0) << probe.err;
   const std::string path = cli::host_file_path();
-  EXPECT_EQ(probe.err, "trireme: wrote " + path + "\n");
+  EXPECT_TRUE(probe.err.ends_with("trireme: wrote " + path + "\n"))
+      << probe.err;  // a slow one says that it computes
   EXPECT_TRUE(path.starts_with(scratch_folder() + "/cache/trireme/")) << path;
 
   const Cluster cluster = parse_cluster(read_text(path));
