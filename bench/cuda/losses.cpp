@@ -36,10 +36,10 @@ ModelConfig small_gpt(DType dtype) {
 std::vector<std::int32_t> sequences(std::mt19937& random, std::int64_t vocabulary) {
   std::vector<std::int32_t> ids;
   for (std::int64_t s = 0; s < kSequences.sequences; ++s) {
-    std::int64_t id = random() % static_cast<std::uint32_t>(vocabulary);
+    auto id = static_cast<std::int64_t>(random()) % vocabulary;
     for (std::int64_t t = 0; t <= kSequences.length; ++t) {
       ids.push_back(static_cast<std::int32_t>(id));
-      id = (5 * id + 13 + random() % 8) % vocabulary;
+      id = (5 * id + 13 + static_cast<std::int64_t>(random() % 8)) % vocabulary;
     }
   }
   return ids;

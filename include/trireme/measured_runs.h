@@ -71,8 +71,8 @@ struct Accounting {
   double published = 0;    ///< what the source prints, in the unit of `compared`
   enum class Compared : std::uint8_t { Utilization, Tflops } compared = Compared::Utilization;
   /// "utilization", "tflops".
-  [[nodiscard]] friend std::string_view to_text(Compared compared) {
-    return compared == Compared::Utilization ? "utilization" : "tflops";
+  [[nodiscard]] friend std::string_view to_text(Compared what) {
+    return what == Compared::Utilization ? "utilization" : "tflops";
   }
 
   /// In points of percent for a utilization, in percent for TFLOP/s.

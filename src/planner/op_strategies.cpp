@@ -86,17 +86,17 @@ class NodeStrategies {
     return longer == dim.end() ? -1 : *longer;
   }
 
+  /// Of the dimensions that have it.
+  [[nodiscard]] bool leads_in(const Factors::Dims& dims, int factor) const {
+    return std::ranges::all_of(dims, [&](const auto& dim) {
+      return std::ranges::find(dim, factor) == dim.end() || leading(dim) == factor;
+    });
+  }
+
   [[nodiscard]] bool leads_everywhere(int factor) const {
-    for (const auto* operands : {&factors_.inputs, &factors_.outputs}) {
-      for (const Factors::Dims& dims : *operands) {
-        for (const auto& dim : dims) {
-          if (std::ranges::find(dim, factor) != dim.end() && leading(dim) != factor) {
-            return false;
-          }
-        }
-      }
-    }
-    return true;
+    const auto leads = [&](const Factors::Dims& dims) { return leads_in(dims, factor); };
+    return std::ranges::all_of(factors_.inputs, leads) &&
+           std::ranges::all_of(factors_.outputs, leads);
   }
 
   [[nodiscard]] bool may_shard(const AxisDims& choice, int number) const {
