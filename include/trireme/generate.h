@@ -30,8 +30,8 @@ namespace trireme {
 
 /// Where a trained model comes from: one of the two.
 struct ModelSourceOptions {
-  std::string
-      run{};  ///< the folder of a run: its best checkpoint if it keeps that, else its newest
+  /// The folder of a run: its best checkpoint if it keeps that, else its newest.
+  std::string run{};
   std::string model{};      ///< a Hugging Face folder with weights
   std::string tokenizer{};  ///< a tokenizer.json; "": the one in the folder, if any
 };

@@ -64,10 +64,9 @@ struct TrainSettings {
   std::int64_t threads = 0;           ///< compute threads per rank; 0: all cores
   std::string device = "auto";        ///< "auto", "cpu", "cuda" or "cuda:N"
   std::string gpu_exchange = "auto";  ///< see parse_cuda_exchange
-  bool deterministic =
-      false;  ///< the same bits in every run on the same GPUs; on CPUs they always are
-  std::string memory_limit{};  ///< of a rank; "": what the machine has left
-  bool encrypt = false;        ///< traffic between hosts
+  bool deterministic = false;         ///< the same bits in every run on the same GPUs
+  std::string memory_limit{};         ///< of a rank; "": what the machine has left
+  bool encrypt = false;               ///< traffic between hosts
 
   friend bool operator==(const TrainSettings&, const TrainSettings&) = default;
 };

@@ -148,7 +148,7 @@ class ProjectionFinder {
     add(at, std::move(step));
     return follow(result);
   }
-  /// The results of these nodes; of v, if there is no third, what it was.
+  /// The results of these nodes. With two nodes, v stays as it is.
   [[nodiscard]] Parts results(std::size_t value, const std::vector<std::size_t>& nodes) const {
     Parts parts = found_.values[value].parts;
     for (std::size_t k = 0; k < nodes.size(); ++k) {

@@ -1,6 +1,6 @@
-// adamw and adamw_rounded: many parameters in one launch, of as many blocks as run beside each other, which take chunks of
-// them by turns. A thread loads all of its elements of a chunk before it stores any. The state is in f32 (f64 for
-// parameters in f64); see graph/ops/optimizers.cpp.
+// adamw and adamw_rounded: many parameters in one launch. As many blocks as can be resident stride over chunks of them. A
+// thread loads all of its elements of a chunk before it stores any. The state is in f32 (f64 for parameters in f64); see
+// graph/ops/optimizers.cpp.
 #include <array>
 
 #include "backend/cuda/parameter.cuh"

@@ -246,8 +246,7 @@ std::optional<Heads> heads_of(const KernelRequest& request, const Operands& oper
   const bool narrow = dtype == DType::BF16 || dtype == DType::F16;
   const std::int64_t first = start.empty() ? key.dim(1) - query.dim(1) : start.front();
   const bool causal = s.flag("causal") && first < key.dim(1) - 1;  // else each query sees all keys
-  const bool all_see =
-      !causal || first >= 0;  // the soft-max of a query that sees none is no number
+  const bool all_see = !causal || first >= 0;  // without a visible key, the softmax is undefined
   if (cudnn() == nullptr || !narrow || !all_see || query.element_count() == 0 ||
       key.element_count() == 0 || query.dim(3) % 8 != 0 || query.dim(3) > 128) {
     return std::nullopt;

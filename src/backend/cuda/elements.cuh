@@ -164,16 +164,16 @@ inline unsigned blocks_for(std::int64_t work, std::int64_t each) {
   return static_cast<unsigned>(std::clamp<std::int64_t>((work + each - 1) / each, 1, 1 << 20));
 }
 
-/// How many blocks of a kernel run beside each other on the current device.
+/// How many blocks of a kernel are resident on the current device at once.
 template <class Kernel>
-std::int64_t resident_blocks(Kernel* kernel, int threads, std::size_t shared = 0) {
+std::int64_t resident_blocks(Kernel* kernel, int threads) {
   int device = 0;
   int processors = 0;
   int each = 0;
   check(cudaGetDevice(&device), "finding the current device");
   check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device),
         "reading the device's properties");
-  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, shared),
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, 0),
         "reading a kernel's properties");
   return std::int64_t{processors} * std::max(each, 1);
 }

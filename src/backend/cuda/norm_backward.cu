@@ -1,7 +1,7 @@
 // Gradients of layer_norm and rms_norm, in one pass. A block takes several rows at a time, a pack of each in a thread,
-// and takes part in all rows by turns; so a thread always has the same columns, whose shares of dgamma and dbeta it adds up
-// in registers. Blocks' sums are added in a second launch. Rows that are no packs, or too many of them for a block, take
-// two passes.
+// and strides over all rows, so a thread always has the same columns and accumulates their shares of dgamma and dbeta in
+// registers. A second launch adds the sums of the blocks. Rows that do not consist of packs, or are too long for a block,
+// take two passes.
 #include <array>
 
 #include "backend/cuda/column_sums.cuh"
