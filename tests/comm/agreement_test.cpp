@@ -127,7 +127,7 @@ void run_to_end(Cluster& cluster, std::mt19937& random) {
   }
 }
 
-TEST(Agreement, AllContinueIfAllAreThere) {
+TEST(Agreement, AllMembersContinueWhenAllRespond) {
   std::mt19937 random(1);
   for (Rank size = 1; size <= 6; ++size) {
     Cluster cluster(size);
@@ -143,7 +143,7 @@ TEST(Agreement, AllContinueIfAllAreThere) {
   }
 }
 
-TEST(Agreement, OneOfTwoContinuesIfTheOtherIsDead) {
+TEST(Agreement, SurvivorOfTwoContinues) {
   std::mt19937 random(1);
   for (const Rank dead : {0, 1}) {
     Cluster cluster(2);
@@ -184,20 +184,20 @@ void expect_sides(Rank size, const Members& lower, bool lower_continues, bool up
   expect_agreement(cluster, "");
 }
 
-TEST(Agreement, OnlyTheSideWithMoreThanHalfContinues) {
+TEST(Agreement, OnlyMajorityPartitionContinues) {
   expect_sides(3, {0}, false, true);
   expect_sides(3, {1}, false, true);
   expect_sides(5, {0, 4}, false, true);
   expect_sides(5, {1, 2, 3}, true, false);
 }
 
-TEST(Agreement, OfTwoHalvesTheOneWithTheLowestContinues) {
+TEST(Agreement, LowestRankBreaksTie) {
   expect_sides(2, {0}, true, false);
   expect_sides(4, {0, 1}, true, false);
   expect_sides(4, {1, 2}, false, true);
 }
 
-TEST(Agreement, WhoIsSilentToMostIsLeftOutRatherThanWhoAccusesIt) {
+TEST(Agreement, ExcludesMemberThatMostAccuse) {
   std::mt19937 random(5);
   Cluster cluster(4);
   for (Rank place = 0; place < 4; ++place) {
@@ -226,7 +226,7 @@ void accuse_first(Cluster& cluster, Standing as_first_sees_it) {
   run_to_end(cluster, random);
 }
 
-TEST(Agreement, WhoStalledIsLeftOutRatherThanWhoFoundOut) {
+TEST(Agreement, ExcludesStalledMemberNotItsAccuser) {
   for (const Rank size : {3, 4, 5}) {
     Cluster cluster(size);
     accuse_first(cluster, Standing::FoundUsStalled);
@@ -238,21 +238,21 @@ TEST(Agreement, WhoStalledIsLeftOutRatherThanWhoFoundOut) {
   }
 }
 
-TEST(Agreement, WhoStalledContinuesIfNobodyElseMay) {
+TEST(Agreement, StalledMemberContinuesWhenItWinsTie) {
   Cluster cluster(2);
   accuse_first(cluster, Standing::FoundUsStalled);
   EXPECT_EQ(cluster.member(0).members(), (Members{0}));
   EXPECT_EQ(cluster.member(1).outcome(), Outcome::Refused);
 }
 
-TEST(Agreement, WhoDidNotStallContinuesInSpiteOfOneAccuser) {
+TEST(Agreement, SingleAccuserCannotExcludeLiveMember) {
   Cluster cluster(3);
   accuse_first(cluster, Standing::GaveUpOnUs);
   EXPECT_EQ(cluster.member(2).members(), (Members{0, 2}));
   EXPECT_EQ(cluster.member(1).outcome(), Outcome::Refused);
 }
 
-TEST(Agreement, BytesThatAreNoMessageAreRefused) {
+TEST(Agreement, RejectsMalformedMessages) {
   const std::vector<std::byte> good = to_bytes({.kind = AgreementMessage::Kind::Decide,
                                                 .members = {0, 2},
                                                 .payloads = {payload_of(0), payload_of(2)}});
@@ -376,10 +376,10 @@ void run_courses(unsigned from, unsigned to) {
   EXPECT_GT(decided, static_cast<int>(to - from) / 2) << "members rarely continue";
 }
 
-TEST(Agreement, HoldsInEveryCourseOfEvents) {
+TEST(Agreement, HoldsUnderRandomEvents) {
   run_courses(0, 20000);
 }
-TEST(LongAgreement, HoldsInEveryCourseOfEvents) {
+TEST(LongAgreement, HoldsUnderRandomEvents) {
   run_courses(20000, 2000000);
 }
 

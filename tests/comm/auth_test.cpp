@@ -13,14 +13,14 @@
 namespace trireme::comm {
 namespace {
 
-TEST(Secret, SurvivesItsHexForm) {
+TEST(Secret, HexRoundTrips) {
   const Secret secret = Secret::random();
   EXPECT_EQ(secret.hex().size(), 64U);
   EXPECT_EQ(Secret::from_hex(secret.hex()).hex(), secret.hex());
   EXPECT_NE(Secret::random().hex(), secret.hex());
 }
 
-TEST(Secret, RefusesBadHexWithoutRepeatingIt) {
+TEST(Secret, RejectsBadHexWithoutEchoingIt) {
   const std::string nearly = Secret::random().hex().substr(1) + "g";
   for (const std::string& text : {std::string(), std::string("abc"), nearly, nearly + "00"}) {
     try {
@@ -33,21 +33,21 @@ TEST(Secret, RefusesBadHexWithoutRepeatingIt) {
   }
 }
 
-TEST(Secret, ComesFromASentence) {
+TEST(Secret, DerivesFromPassphrase) {
   const Secret a = Secret::from_text("correct horse battery staple");
   EXPECT_EQ(a.hex(), Secret::from_text("correct horse battery staple").hex());
   EXPECT_NE(a.hex(), Secret::from_text("correct horse battery staples").hex());
   expect_error(ErrorKind::Usage, {"at least 16"}, [] { (void)Secret::from_text("password"); });
 }
 
-TEST(Secret, WipesItself) {
+TEST(Secret, WipesMemoryOnDestruction) {
   alignas(Secret) std::array<std::byte, sizeof(Secret)> place{};
   const auto* secret = new (place.data()) Secret(Secret::random());
   secret->~Secret();
   EXPECT_EQ(place, (std::array<std::byte, sizeof(Secret)>{}));
 }
 
-TEST(Hmac, AgreesWithRfc4231) {
+TEST(Hmac, MatchesRfc4231Vectors) {
   const std::vector<std::byte> key(20, std::byte{0x0b});
   EXPECT_EQ(to_hex(hmac_sha256(key, {bytes_of("Hi "), bytes_of("There")})),
             "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
@@ -82,7 +82,7 @@ void converse(Handshake& a, Handshake& b, std::size_t piece) {
   }
 }
 
-TEST(Handshake, SucceedsInPiecesOfAnySize) {
+TEST(Handshake, SucceedsWithArbitraryFragmentation) {
   for (const std::size_t piece : {1, 2, 7, 64}) {
     Handshake client(options_for(Side::Client));
     Handshake server(options_for(Side::Server));
@@ -94,7 +94,7 @@ TEST(Handshake, SucceedsInPiecesOfAnySize) {
   }
 }
 
-TEST(Handshake, HasANewKeyEachTime) {
+TEST(Handshake, DerivesFreshKeyPerSession) {
   std::set<Digest> keys;
   for (int i = 0; i < 8; ++i) {
     Handshake client(options_for(Side::Client));
@@ -116,7 +116,7 @@ std::pair<std::string, std::string> both_refuse(const HandshakeOptions& a,
   return {client.problem(), server.problem()};
 }
 
-TEST(Handshake, TellsBothSidesThatTheSecretsDiffer) {
+TEST(Handshake, ReportsSecretMismatchToBothSides) {
   HandshakeOptions other = options_for(Side::Client);
   other.secret = Secret::random();
   const auto [client, server] = both_refuse(other, options_for(Side::Server));
@@ -128,7 +128,7 @@ TEST(Handshake, TellsBothSidesThatTheSecretsDiffer) {
             "the same one, and check the address");
 }
 
-TEST(Handshake, TellsBothSidesOfAWrongPurpose) {
+TEST(Handshake, ReportsPurposeMismatchToBothSides) {
   HandshakeOptions other = options_for(Side::Client);
   other.purpose = Purpose::Data;
   const auto [client, server] = both_refuse(other, options_for(Side::Server));
@@ -136,7 +136,7 @@ TEST(Handshake, TellsBothSidesOfAWrongPurpose) {
   EXPECT_NE(server.find("connects for data, this side for a store"), std::string::npos) << server;
 }
 
-TEST(Handshake, TellsBothSidesOfAWrongEncryption) {
+TEST(Handshake, ReportsEncryptionMismatchToBothSides) {
   HandshakeOptions other = options_for(Side::Client);
   other.encryption = Encryption::Tls;
   const auto [client, server] = both_refuse(other, options_for(Side::Server));
@@ -149,7 +149,7 @@ TEST(Handshake, TellsBothSidesOfAWrongEncryption) {
 }
 
 /// A stranger without the secret cannot convince a side that the job's ranks disagree.
-TEST(Handshake, BelievesADisagreementOnlyWithTheSecret) {
+TEST(Handshake, AuthenticatesMismatchReports) {
   for (const bool has_secret : {true, false}) {
     HandshakeOptions other = options_for(Side::Client);
     other.encryption = Encryption::Tls;
@@ -163,7 +163,7 @@ TEST(Handshake, BelievesADisagreementOnlyWithTheSecret) {
   }
 }
 
-TEST(Handshake, NamesBothVersions) {
+TEST(Handshake, VersionMismatchNamesBothVersions) {
   Handshake server(options_for(Side::Server));
   feed(server, hello_of_version(9));
   EXPECT_EQ(server.state(), Handshake::State::Refused);
@@ -173,7 +173,7 @@ TEST(Handshake, NamesBothVersions) {
   EXPECT_EQ(server.to_send().size(), 13U);
 }
 
-TEST(Handshake, RefusesAStrangerAtItsFirstWrongByte) {
+TEST(Handshake, RejectsForeignPeerAtFirstWrongByte) {
   Handshake server(options_for(Side::Server));
   server.take(bytes_of("GET /"));
   EXPECT_EQ(server.problem(), "the client is not a Trireme peer (first bytes 47 45 54 20 2f)");
@@ -184,7 +184,7 @@ TEST(Handshake, RefusesAStrangerAtItsFirstWrongByte) {
   EXPECT_EQ(client.problem(), "the server is not a Trireme peer (first bytes 54 68)");
 }
 
-TEST(Handshake, CannotBeReflected) {
+TEST(Handshake, ResistsReflection) {
   Handshake one(options_for(Side::Client));
   Handshake two(options_for(Side::Client));
   converse(one, two, 64);
@@ -192,7 +192,7 @@ TEST(Handshake, CannotBeReflected) {
   EXPECT_NE(two.state(), Handshake::State::Done);
 }
 
-TEST(Handshake, CannotBePlayedAgain) {
+TEST(Handshake, ResistsReplay) {
   Handshake client(options_for(Side::Client));
   std::vector<std::byte> recorded;
   Handshake first(options_for(Side::Server));
@@ -218,7 +218,7 @@ TEST(Handshake, CannotBePlayedAgain) {
 }
 
 /// Changing any byte of a valid exchange makes the side that reads it refuse.
-TEST(Handshake, NoticesEveryChangedByte) {
+TEST(Handshake, DetectsEveryChangedByte) {
   for (std::size_t changed = 0; changed < 45; ++changed) {
     Handshake client(options_for(Side::Client));
     Handshake server(options_for(Side::Server));

@@ -80,14 +80,14 @@ TEST_P(ChannelMode, CarriesBytesBothWays) {
   server.join();
 }
 
-TEST_P(ChannelMode, ServerMaySpeakFirst) {
+TEST_P(ChannelMode, ServerMaySendFirst) {
   Opened both = open_both(options(Side::Client), options(Side::Server));
   std::thread server([&] { send_all(both.server, bytes_of("hi"), soon()); });
   EXPECT_EQ(to_hex(receive_exactly(both.client, 2)), to_hex(bytes_of("hi")));
   server.join();
 }
 
-TEST_P(ChannelMode, SaysWhenTheOtherSideIsGone) {
+TEST_P(ChannelMode, ReportsPeerDisconnect) {
   Opened both = open_both(options(Side::Client), options(Side::Server));
   std::thread server([&] {
     send_all(both.server, bytes_of("bye"), soon());
@@ -99,7 +99,7 @@ TEST_P(ChannelMode, SaysWhenTheOtherSideIsGone) {
                [&] { (void)receive_exactly(both.client, 1); });
 }
 
-TEST_P(ChannelMode, WaitsNoLongerThanTheDeadline) {
+TEST_P(ChannelMode, WaitsEndAtDeadline) {
   Opened both = open_both(options(Side::Client), options(Side::Server));
   std::array<std::byte, 4> bytes{};
   EXPECT_EQ(receive_some(both.client, bytes, deadline_in({0.02})), 0U);
@@ -113,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, ChannelMode, testing::Values(Encryption::None, E
                            return mode.param == Encryption::Tls ? "Tls" : "Plain";
                          });
 
-TEST(Channel, HidesWhatTlsCarries) {
+TEST(Channel, TlsHidesPayload) {
   // A relay that records everything that passes.
   const Listener front = listen_on();
   HandshakeOptions client_options = options_for(Side::Client);
@@ -157,7 +157,7 @@ TEST(Channel, HidesWhatTlsCarries) {
 }
 
 /// In both directions at once, with frequent key changes.
-TEST(Channel, GoesOnToNewKeys) {
+TEST(Channel, ContinuesAfterRekeying) {
   SocketPair pair = connected();
   constexpr std::uint64_t kRecordsPerKey = 3;
   const Digest key{};
@@ -190,7 +190,7 @@ TEST(Channel, GoesOnToNewKeys) {
   EXPECT_EQ(ends[1].got, data);
 }
 
-TEST(Channel, RefusesTlsWithoutTheKey) {
+TEST(Channel, RejectsTlsWithoutKey) {
   SocketPair pair = connected();
   Digest key{};
   Tls client(pair.client, Side::Client, key);
@@ -205,7 +205,7 @@ TEST(Channel, RefusesTlsWithoutTheKey) {
   });
 }
 
-TEST(Channel, RefusesAnotherSecretOnBothSides) {
+TEST(Channel, ReportsSecretMismatchOnBothSides) {
   const LeakCheck leaks;
   HandshakeOptions other = options_for(Side::Client);
   other.secret = Secret::random();
@@ -239,7 +239,7 @@ std::string answer_to(std::span<const std::byte> sent, bool then_close) {
   return message;
 }
 
-TEST(Channel, RefusesAtOnce) {
+TEST(Channel, RejectsImmediately) {
   const LeakCheck leaks;
   std::vector<std::byte> first_20 = hello_of_version(1);
   first_20.resize(20);
@@ -252,7 +252,7 @@ TEST(Channel, RefusesAtOnce) {
   EXPECT_NE(answer_to({}, true).find("after 0 bytes"), std::string::npos);
 }
 
-TEST(Channel, TellsAClientOfAnotherVersionWhy) {
+TEST(Channel, TellsClientAboutVersionMismatch) {
   SocketPair pair = connected();
   send_all(pair.client, hello_of_version(3), soon());
   Channel server(std::move(pair.server), options_for(Side::Server));
@@ -263,7 +263,7 @@ TEST(Channel, TellsAClientOfAnotherVersionWhy) {
   EXPECT_EQ(refusal[12], std::byte{0x82});
 }
 
-TEST(Channel, EndsSilenceAtTheDeadline) {
+TEST(Channel, SilentPeerTimesOut) {
   SocketPair pair = connected();
   Channel server(std::move(pair.server), options_for(Side::Server));
   expect_error(ErrorKind::Peer, {"127.0.0.1:", "did not finish the handshake within"}, [&] {

@@ -306,7 +306,7 @@ std::vector<Setting> settings(Rank least, Rank most) {
 class Collectives : public testing::TestWithParam<Setting> {};
 
 // All operations, methods, roots, types; sizes 0, 1, p-1, p+1, a prime.
-TEST_P(Collectives, AgreeWithTheReference) {
+TEST_P(Collectives, MatchReference) {
   const auto [kind, ranks] = GetParam();
   run_ranks(kind, ranks, [kind = kind](World& world) {
     const Rank p = world.size();
@@ -323,7 +323,7 @@ TEST_P(Collectives, AgreeWithTheReference) {
 }
 
 // Blocks of different sizes, some of them empty; the longest also in shared-memory buffers.
-TEST_P(Collectives, TakeBlocksOfDifferentSizes) {
+TEST_P(Collectives, SupportUnevenBlocks) {
   const auto [kind, ranks] = GetParam();
   run_ranks(kind, ranks, [kind = kind](World& world) {
     for (const Operation operation : {Operation::Scatter, Operation::Gather, Operation::Allgather,
@@ -342,7 +342,7 @@ TEST_P(Collectives, TakeBlocksOfDifferentSizes) {
 }
 
 // Long vectors: 1 MiB and three elements, in shared-memory and in private buffers.
-TEST_P(Collectives, MoveLongVectors) {
+TEST_P(Collectives, HandleLongVectors) {
   const auto [kind, ranks] = GetParam();
   run_ranks(kind, ranks, [kind = kind](World& world) {
     for (const Operation operation : all_operations()) {
@@ -385,7 +385,7 @@ void move_between_shared_and_own_memory(World& world) {
 
 // A sequence of calls of different lengths, so that their chunks are anywhere in staging memory, written with either
 // kind of store.
-TEST(CollectivesOfOneHost, GoRoundInStagingMemory) {
+TEST(CollectivesOfOneHost, WrapAroundStagingMemory) {
   for (const TransportKind kind : {TransportKind::InProcess, TransportKind::SharedMemory}) {
     for (const Rank ranks : {2, 3}) {
       run_ranks(kind, ranks, [](World& world) {
@@ -403,7 +403,7 @@ TEST(CollectivesOfOneHost, GoRoundInStagingMemory) {
 }
 
 // Some ranks have shared-memory buffers, the others private ones: both senders and receivers.
-TEST(CollectivesOfOneHost, MoveBetweenSharedAndOwnMemory) {
+TEST(CollectivesOfOneHost, MixSharedAndPrivateBuffers) {
   for (const TransportKind kind : {TransportKind::InProcess, TransportKind::SharedMemory}) {
     for (const Rank ranks : {2, 3, 5}) {
       run_ranks(kind, ranks, move_between_shared_and_own_memory);

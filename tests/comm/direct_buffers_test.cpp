@@ -122,7 +122,7 @@ void reduce_every_mixture(World& world) {
   }
 }
 
-TEST(DirectBuffers, ReduceAddsEveryMixtureOfPrivateAndSharedBuffers) {
+TEST(DirectBuffers, ReduceHandlesAnyMixOfPrivateAndSharedBuffers) {
   for (const Rank ranks : {2, 3, 4}) {
     run_ranks(TransportKind::SharedMemory, ranks, reduce_every_mixture);
   }

@@ -209,27 +209,27 @@ void check_all(Rank ranks, DType dtype, const Checker::Options& options) {
   testing::Test::RecordProperty("summary", checker.summary());
 }
 
-TEST(DirectProtocol, IsRightForOneRank) {
+TEST(DirectProtocol, OneRank) {
   check_all(1, DType::F32, {.explores_all = true});
 }
-TEST(DirectProtocol, IsRightForTwoRanks) {
+TEST(DirectProtocol, TwoRanks) {
   check_all(2, DType::F32, {.explores_all = true});
 }
-TEST(DirectProtocol, IsRightForThreeRanks) {
+TEST(DirectProtocol, ThreeRanks) {
   check_all(3, DType::F32, {.run_chunks = 8});
 }
-TEST(DirectProtocol, IsRightForFourRanks) {
+TEST(DirectProtocol, FourRanks) {
   check_all(4, DType::F32, {.explored_chunks = 1, .run_chunks = 8});
 }
-TEST(DirectProtocol, IsRightForElementsOfOneByte) {
+TEST(DirectProtocol, OneByteElements) {
   check_all(2, DType::U8, {});
 }
-TEST(DirectProtocol, IsRightForElementsOfEightBytes) {
+TEST(DirectProtocol, EightByteElements) {
   check_all(2, DType::F64, {});
 }
 
 /// Some operations switch paths from a number of ranks on. The root's buffers are of one kind, the others' of another.
-TEST(DirectProtocol, IsRightForManyRanks) {
+TEST(DirectProtocol, ManyRanks) {
   for (const Rank ranks : {comm::kManyCopy, comm::kFewCombine + 1}) {
     Checker checker({.explored_chunks = -1, .run_chunks = 3});
     for (const Operation operation : all_operations()) {
@@ -313,7 +313,7 @@ std::optional<std::string> find_in_sequences(Rank ranks, Mutation mutation) {
   return std::nullopt;
 }
 
-TEST(DirectProtocol, IsRightForCallsThatFollowOneAnother) {
+TEST(DirectProtocol, BackToBackCalls) {
   EXPECT_EQ(find_in_sequences(2, Mutation::None), std::nullopt);
   EXPECT_EQ(find_in_sequences(3, Mutation::None), std::nullopt);
 }
@@ -352,7 +352,7 @@ struct Broken {
 
 class BrokenDirectProtocol : public testing::TestWithParam<Broken> {};
 
-TEST_P(BrokenDirectProtocol, IsFound) {
+TEST_P(BrokenDirectProtocol, IsDetected) {
   const Broken& broken = GetParam();
   const std::optional<std::string> found = find(broken.mutation, broken.operations);
   ASSERT_TRUE(found);
@@ -403,7 +403,7 @@ INSTANTIATE_TEST_SUITE_P(
         Broken{"WorkIsNotTold", Mutation::NeverTell, {Operation::Scatter}, "all ranks wait"}),
     [](const testing::TestParamInfo<Broken>& which) { return which.param.name; });
 
-TEST(BrokenDirectProtocols, ThatBeginTooEarlyAreFound) {
+TEST(BrokenDirectProtocols, PrematureStartsAreDetected) {
   const std::optional<std::string> found = find_in_sequences(2, Mutation::BeginWithoutWaiting);
   ASSERT_TRUE(found);
 }

@@ -64,7 +64,7 @@ void do_collectives(World& world, std::size_t count) {
   world.all().barrier();
 }
 
-TEST(Encrypted, CollectivesAgree) {
+TEST(Encrypted, CollectivesMatchReference) {
   for (const Rank ranks : {2, 3}) {
     for (const int connections : {1, 3}) {
       run_ranks(
@@ -80,7 +80,7 @@ TEST(Encrypted, CollectivesAgree) {
 }
 
 /// More in each direction than all buffers on the path hold, so that both sides have to wait in both directions.
-TEST(Encrypted, LongMessagesCross) {
+TEST(Encrypted, LongMessagesArrive) {
   run_ranks(
       TransportKind::Tcp, 2,
       [](World& world) {
@@ -105,7 +105,7 @@ TEST(Encrypted, LongMessagesCross) {
 }
 
 /// Shared memory is unaffected; only the store is encrypted.
-TEST(Encrypted, RanksOfOneHostShareMemory) {
+TEST(Encrypted, RanksOnOneHostShareMemory) {
   WorldOptions options = encrypted();
   options.transport = TransportKind::Automatic;
   EXPECT_EQ(launch(
@@ -160,13 +160,13 @@ std::vector<Attempt> try_join(const std::vector<bool>& encrypt) {
   return attempts;
 }
 
-TEST(Encrypted, RanksJoinWithTheSecret) {
+TEST(Encrypted, RanksJoinWithSecret) {
   for (const Attempt& attempt : try_join({true, true, true})) {
     EXPECT_EQ(attempt.error, "");
   }
 }
 
-TEST(Encrypted, RanksWithAnotherSecretAreRefused) {
+TEST(Encrypted, RejectsRanksWithWrongSecret) {
   const TcpStoreServer server(served(Secret::random()));
   const Clock::time_point begin = Clock::now();
   expect_error(ErrorKind::Peer, {to_text(server.address()), "another secret"}, [&] {
@@ -184,7 +184,7 @@ bool is_told(const Attempt& attempt) {
 }
 
 /// On a busy machine a rank may not be waiting yet when the store's rank ends; it then reports that it lost the store.
-TEST(Encrypted, RanksThatDisagreeAreAllToldAtOnce) {
+TEST(Encrypted, ReportsSettingMismatchToAllRanks) {
   constexpr double kBound = kSanitized ? 1.0 : 0.1;
   for (const bool first : {true, false}) {
     std::vector<Attempt> attempts;
@@ -199,7 +199,7 @@ TEST(Encrypted, RanksThatDisagreeAreAllToldAtOnce) {
 }
 
 /// The error of a rank that waits for one with different settings.
-TEST(Encrypted, StoreTellsThoseWhoWait) {
+TEST(Encrypted, StoreNotifiesWaiters) {
   const Secret secret = Secret::random();
   const TcpStoreServer server(served(secret));
   const TcpStoreOptions good{
@@ -217,7 +217,7 @@ TEST(Encrypted, StoreTellsThoseWhoWait) {
 }
 
 /// A stranger without the secret who claims different encryption disturbs no rank.
-TEST(Encrypted, StrangersCannotStopTheStore) {
+TEST(Encrypted, ForeignClientsCannotStopStore) {
   const Secret secret = Secret::random();
   const TcpStoreServer server(served(secret));
   EXPECT_THROW(TcpStore({.server = server.address(), .secret = Secret::random()}, soon()), Error);
@@ -228,7 +228,7 @@ TEST(Encrypted, StrangersCannotStopTheStore) {
 }
 
 /// Connections between ranks, too, if the ranks found one another in another way.
-TEST(Encrypted, ConnectionsThatDisagreeAreRefusedOnBothSides) {
+TEST(Encrypted, MismatchedConnectionsFailOnBothSides) {
   const Secret secret = Secret::random();
   for (const bool first : {true, false}) {
     const auto parts = [&](Rank rank, bool encrypt) {
@@ -250,7 +250,7 @@ TEST(Encrypted, ConnectionsThatDisagreeAreRefusedOnBothSides) {
   }
 }
 
-TEST(Encrypted, NeedsASecret) {
+TEST(Encrypted, RequiresSecret) {
   expect_error(ErrorKind::Usage, {"encrypt", "JoinOptions::secret", "openssl rand -hex 32"}, [] {
     (void)trireme::join({.rank = 0, .size = 2, .store = "127.0.0.1:4000"}, {.encrypt = true});
   });
@@ -278,7 +278,7 @@ void send_words(World& world) {
 
 class OnThePath : public Proxied {};
 
-TEST_F(OnThePath, NobodyReadsWhatRanksSend) {
+TEST_F(OnThePath, RankTrafficIsUnreadable) {
   for (const bool encrypt : {false, true}) {
     WorldOptions options = encrypted();
     options.encrypt = encrypt;
@@ -291,7 +291,7 @@ TEST_F(OnThePath, NobodyReadsWhatRanksSend) {
   }
 }
 
-TEST_F(OnThePath, NobodyReadsWhatTheStoreSays) {
+TEST_F(OnThePath, StoreTrafficIsUnreadable) {
   const Secret secret = Secret::random();
   for (const Encryption encryption : {Encryption::None, Encryption::Tls}) {
     const TcpStoreServer server(served(secret, encryption));
@@ -307,7 +307,7 @@ TEST_F(OnThePath, NobodyReadsWhatTheStoreSays) {
   }
 }
 
-TEST_F(OnThePath, ChangedDataIsNoticed) {
+TEST_F(OnThePath, DetectsTamperedData) {
   for (const std::size_t connection : {std::size_t{0}, std::size_t{1}}) {
     for (const Way way : {Way::ToServer, Way::ToClient}) {
       for (const std::size_t byte : {std::size_t{5000}, std::size_t{300'000}}) {
@@ -334,7 +334,7 @@ TEST_F(OnThePath, ChangedDataIsNoticed) {
   }
 }
 
-TEST_F(OnThePath, DelayAndDribbleCostTimeOnly) {
+TEST_F(OnThePath, ToleratesDelayAndFragmentation) {
   for (const Meddling& meddling : {Meddling{.delay = {0.005}}, Meddling{.dribble = 900}}) {
     Pair pair(meddling, encrypted(2, kPatient));
     for (const Ending& ending : pair.run([](World& world) {

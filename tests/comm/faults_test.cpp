@@ -202,26 +202,26 @@ void kill_many(TransportKind kind, int runs) {
   EXPECT_LT(p99, kBound);
 }
 
-TEST(Faults, KilledRankIsNamedToAllWithin100msOnSharedMemory) {
+TEST(Faults, AllRanksNameKilledRankWithin100msOnSharedMemory) {
   kill_many(TransportKind::SharedMemory, 25);
 }
-TEST(Faults, KilledRankIsNamedToAllWithin100msOnTcp) {
+TEST(Faults, AllRanksNameKilledRankWithin100msOnTcp) {
   kill_many(TransportKind::Tcp, 25);
 }
-TEST(Faults, KilledRankIsNamedToAllWithin100msOnUcx) {
+TEST(Faults, AllRanksNameKilledRankWithin100msOnUcx) {
   if (!is_built(TransportKind::Ucx)) {
     GTEST_SKIP() << "this build has no transport ucx";
   }
   kill_many(TransportKind::Ucx, 25);
 }
-TEST(LongFaults, KilledRankIsNamedToAllWithin100ms) {
+TEST(LongFaults, AllRanksNameKilledRankWithin100ms) {
   kill_many(TransportKind::SharedMemory, 100);
   for (const TransportKind kind : test::networks()) {
     kill_many(kind, 100);
   }
 }
 
-TEST(Faults, StoppedRankIsNamedWithinOneAndAHalfDeadlines) {
+TEST(Faults, StoppedRankIsReportedWithinOneAndAHalfDeadlines) {
   const NothingLeft nothing_left;
   for (const TransportKind kind : test::transports()) {
     if (kind == TransportKind::InProcess) {
@@ -232,13 +232,13 @@ TEST(Faults, StoppedRankIsNamedWithinOneAndAHalfDeadlines) {
   }
 }
 
-TEST(Faults, StoppedRankIsNamedInTimeByDefault) {
+TEST(Faults, StoppedRankIsReportedInTimeByDefault) {
   const InjectedFault fault{.step = 1, .signal = SIGSTOP};
   EXPECT_LT(inject(fault, 3, WorldOptions{}.deadline), 3.0);
 }
 
 /// In a direct operation there are no steps; the victim dies before it joins, at any time.
-TEST(Faults, KilledRankIsNamedInDirectOperations) {
+TEST(Faults, DirectOperationsReportKilledRank) {
   const NothingLeft nothing_left;
   for (const std::size_t elements : {std::size_t{1}, std::size_t{100000}, std::size_t{4000000}}) {
     const SharedBoard board;
@@ -381,7 +381,7 @@ std::vector<Disagreement> disagreements() {
 
 class Disagree : public testing::TestWithParam<TransportKind> {};
 
-TEST_P(Disagree, IsFoundOnEveryRankAndTheSurvivorsGoOn) {
+TEST_P(Disagree, EveryRankReportsItAndSurvivorsContinue) {
   const NothingLeft nothing_left;
   for (const Disagreement& d : disagreements()) {
     const SharedBoard board;

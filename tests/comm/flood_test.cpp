@@ -114,7 +114,7 @@ std::string connect_flooded(bool encrypt) {
   return problem;
 }
 
-TEST(FloodedRank, StillTakesConnections) {
+TEST(FloodedRank, StillAcceptsConnections) {
   for (const bool encrypt : {false, true}) {
     Process ranks([&] { return connect_flooded(encrypt); });
     EXPECT_EQ(ranks.result(), "");

@@ -51,7 +51,7 @@ double predicted(const GroupModel& model, const GroupModel::Query& query, const 
   return model.predict(query, method, Sight::Hidden).value().count;
 }
 
-TEST(GroupModel, PredictsByWhatWasMeasured) {
+TEST(GroupModel, PredictsFromMeasurements) {
   const GroupModel host = model(plain_host());
   const double n = 1 << 20;
   // A ring of 4: 6 steps in which each rank sends n/4, 3 of them combined; plus the initial wait. Four messages at a
@@ -65,7 +65,7 @@ TEST(GroupModel, PredictsByWhatWasMeasured) {
       model(std::nullopt).predict(allreduce_of(8), Method::direct(), Sight::Hidden).has_value());
 }
 
-TEST(GroupModel, PredictsExchangesByExchanges) {
+TEST(GroupModel, PredictsExchangesFromMeasuredExchanges) {
   HostCosts costs = plain_host();
   costs.cores = 2;
   // 1 us and 1 GB/s in one direction; both at once 2 us and 0.5 GB/s.
@@ -87,7 +87,7 @@ TEST(GroupModel, PredictsExchangesByExchanges) {
 }
 
 /// Messages were measured between two ranks. If all cores are busy, each gets less memory bandwidth.
-TEST(GroupModel, LetsManyRanksShareTheMemory) {
+TEST(GroupModel, ManyRanksShareMemoryBandwidth) {
   HostCosts costs = plain_host();
   costs.cores = 16;
   costs.copy = {
@@ -104,7 +104,7 @@ TEST(GroupModel, LetsManyRanksShareTheMemory) {
   EXPECT_NEAR(time(16), 15 * (step + (1 << 22) * 2 * 3e-10), 0.01 * 15 * step);
 }
 
-TEST(GroupModel, KnowsTypesThatCombineSlowly) {
+TEST(GroupModel, ChargesSlowTypesMore) {
   const GroupModel host = model(plain_host());
   EXPECT_GT(predicted(host, allreduce_of(1 << 20, DType::BF16), Method::direct()),
             predicted(host, allreduce_of(1 << 20), Method::direct()));
@@ -113,7 +113,7 @@ TEST(GroupModel, KnowsTypesThatCombineSlowly) {
             1.9 * predicted(host, allreduce_of(1 << 20), Method::scheduled(Algorithm::Ring)));
 }
 
-TEST(GroupModel, LetsRanksWithoutCoresTakeTurns) {
+TEST(GroupModel, OversubscribedRanksTakeTurns) {
   const GroupModel host = model(plain_host(), 8);
   // 6 rounds, each a scheduler time slice; 8 messages at a time need 16 cores and have 4.
   EXPECT_NEAR(
@@ -121,7 +121,7 @@ TEST(GroupModel, LetsRanksWithoutCoresTakeTurns) {
       1e-5 + 6 * 2e-5 + 2 * 7.0 / 8 * (1 << 20) * 4e-9 + 7.0 / 8 * (1 << 20) * 2e-10, 1e-7);
 }
 
-TEST(GroupModel, ChoosesTheFastest) {
+TEST(GroupModel, ChoosesFastest) {
   EXPECT_EQ(model(std::nullopt).choose(allreduce_of(1 << 20)), Method::direct());
   EXPECT_EQ(model(plain_host()).choose(allreduce_of(1 << 20)), Method::direct());
   EXPECT_EQ(model(chatty_host()).choose(allreduce_of(1 << 20)).kind, Method::Kind::Scheduled);
@@ -131,18 +131,18 @@ TEST(GroupModel, ChoosesTheFastest) {
   EXPECT_NE(network.choose(allreduce_of(1 << 26)), Method::scheduled(Algorithm::RecursiveDoubling));
 }
 
-TEST(GroupModel, IsDirectWhereThereIsOneRank) {
+TEST(GroupModel, OneRankUsesDirect) {
   EXPECT_EQ(model(chatty_host(), 1).choose(allreduce_of(1 << 20)), Method::direct());
 }
 
-TEST(GroupModel, MovesTheCrossoverWithTheCosts) {
+TEST(GroupModel, CrossoverFollowsCosts) {
   HostCosts slow = plain_host();
   slow.messages[1].alpha = {1.0};  // then even a long vector uses few messages
   EXPECT_EQ(model(slow, 4, TransportKind::Tcp).choose(allreduce_of(1 << 26)),
             Method::scheduled(Algorithm::RecursiveDoubling));
 }
 
-TEST(GroupModel, StagesTheCheaperWay) {
+TEST(GroupModel, PicksCheaperStaging) {
   HostCosts costs = plain_host();
   EXPECT_FALSE(costs.stages_cached());
   costs.cached = PassCost{{3e-10}, {1e-10}};
@@ -153,7 +153,7 @@ TEST(GroupModel, StagesTheCheaperWay) {
   EXPECT_LT(predicted(model(costs), allreduce_of(1 << 20), Method::direct()), past);
 }
 
-TEST(GroupModel, IsWhatAGroupChoosesBy) {
+TEST(GroupModel, DrivesAlgorithmSelectionOfGroups) {
   for (const TransportKind kind : {TransportKind::InProcess, TransportKind::SharedMemory}) {
     for (const bool chatty : {false, true}) {
       run_ranks(kind, 2,
@@ -169,7 +169,7 @@ TEST(GroupModel, IsWhatAGroupChoosesBy) {
   }
 }
 
-TEST(GroupModel, MayStageThroughTheCaches) {
+TEST(GroupModel, MayStageThroughCaches) {
   HostCosts costs = plain_host();
   costs.cached = PassCost{};
   run_ranks(TransportKind::SharedMemory, 3,

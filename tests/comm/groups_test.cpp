@@ -44,7 +44,7 @@ TEST_P(OnEveryTransport, SplitMakesRowsAndColumns) {
   });
 }
 
-TEST_P(OnEveryTransport, SubsetIsCalledByItsRanksAlone) {
+TEST_P(OnEveryTransport, OnlyMembersCallSubset) {
   run_ranks(GetParam(), 5, [](World& world) {
     for (int turn = 0; turn < 20; ++turn) {
       const Rank r = world.rank();
@@ -59,7 +59,7 @@ TEST_P(OnEveryTransport, SubsetIsCalledByItsRanksAlone) {
 }
 
 /// Groups of one rank come and go beside a split; the split's messages are its own.
-TEST_P(OnEveryTransport, SubsetDoesNotDisturbAnEarlierSplit) {
+TEST_P(OnEveryTransport, SubsetDoesNotDisturbEarlierSplit) {
   run_ranks(GetParam(), 2, [](World& world) {
     Group halves = world.all().split(0, world.rank());
     if (world.rank() == 0) {
@@ -72,7 +72,7 @@ TEST_P(OnEveryTransport, SubsetDoesNotDisturbAnEarlierSplit) {
   });
 }
 
-TEST_P(OnEveryTransport, MessagesFindTheirReceives) {
+TEST_P(OnEveryTransport, MessagesMatchTheirReceives) {
   run_ranks(GetParam(), 4, [](World& world) {
     Group& all = world.all();
     const Rank r = all.rank();
@@ -125,7 +125,7 @@ TEST_P(OnEveryTransport, StartedCallsFinishInOrder) {
   });
 }
 
-TEST_P(OnEveryTransport, FixedOrderGivesTheSameBitsByEveryMethod) {
+TEST_P(OnEveryTransport, FixedOrderIsBitIdenticalForEveryMethod) {
   run_ranks(GetParam(), 5, [](World& world) {
     std::vector<float> mine(1001);
     for (std::size_t i = 0; i < mine.size(); ++i) {
@@ -146,7 +146,7 @@ TEST_P(OnEveryTransport, FixedOrderGivesTheSameBitsByEveryMethod) {
   });
 }
 
-TEST_P(OnEveryTransport, ReductionsOfAllKinds) {
+TEST_P(OnEveryTransport, AllReductionKinds) {
   run_ranks(GetParam(), 3, [](World& world) {
     const auto result = [&](Reduction reduction, const char* method) {
       std::vector<std::int32_t> data{world.rank() + 2};
@@ -178,7 +178,7 @@ TEST_P(OnEveryTransport, ReductionsOfAllKinds) {
 }
 
 // bf16 and f16 are summed in f32: 256 + 1 + 1 is 258 in f32 and bf16, but 256 + 1 is 256 in bf16.
-TEST_P(OnEveryTransport, HalvesAreAddedUpInF32) {
+TEST_P(OnEveryTransport, HalfTypesAccumulateInF32) {
   run_ranks(GetParam(), 3, [](World& world) {
     for (const char* method : {"automatic", "ring", "mst"}) {
       std::vector<BFloat16> data{to_bf16(world.rank() == 0 ? 256.0F : 1.0F)};
@@ -188,7 +188,7 @@ TEST_P(OnEveryTransport, HalvesAreAddedUpInF32) {
   });
 }
 
-TEST_P(OnEveryTransport, CallThatCannotBeIsToldToTheOthers) {
+TEST_P(OnEveryTransport, InvalidCallIsReportedToPeers) {
   run_ranks(GetParam(), 2, [](World& world) {
     std::vector<float> data(10);
     if (world.rank() == 0) {
@@ -210,7 +210,7 @@ TEST_P(OnEveryTransport, CallThatCannotBeIsToldToTheOthers) {
 }
 
 // A rank that only gives does not wait for those that take, but is never more than two calls ahead.
-TEST_P(OnEveryTransport, GiversOfLittleDataDoNotWait) {
+TEST_P(OnEveryTransport, SmallSendsDoNotBlock) {
   run_ranks(GetParam(), 3, [](World& world) {
     using Clock = std::chrono::steady_clock;
     Group& all = world.all();
@@ -236,7 +236,7 @@ TEST_P(OnEveryTransport, GiversOfLittleDataDoNotWait) {
 
 // Consecutive calls with a root, by ranks that are alternately early and late: each receives the data of that call,
 // however far ahead the sender is.
-TEST_P(OnEveryTransport, CallsThatAreLeftEarlyDoNotMix) {
+TEST_P(OnEveryTransport, EarlyReturnsDoNotMixCalls) {
   run_ranks(GetParam(), 4, [](World& world) {
     Group& all = world.all();
     const Rank me = world.rank();
@@ -283,7 +283,7 @@ TEST_P(OnEveryTransport, CallsThatAreLeftEarlyDoNotMix) {
 }
 
 // A live rank that does not join: 30 deadlines, heartbeats or not.
-TEST_P(OnEveryTransport, LateRankIsNamed) {
+TEST_P(OnEveryTransport, LateRankIsReported) {
   test::run_ranks_with({0.05, 0.2, 1.5}, GetParam(), 2, [](World& world, double deadline) {
     if (world.rank() == 1) {
       sleep_for(50 * deadline);
@@ -298,7 +298,7 @@ TEST_P(OnEveryTransport, LateRankIsNamed) {
 }
 
 // A lane that has been idle for long gives its next call the full time.
-TEST_P(OnEveryTransport, IdleTimeIsNotWaiting) {
+TEST_P(OnEveryTransport, IdleTimeDoesNotCountAsWaiting) {
   test::run_ranks_with({0.02, 0.2, 1.5}, GetParam(), 2, [](World& world, double deadline) {
     std::vector<float> data(10);
     world.all().start(allreduce<float>(std::span(data))).wait();
@@ -308,7 +308,7 @@ TEST_P(OnEveryTransport, IdleTimeIsNotWaiting) {
 }
 
 // Messages arrive even if their sender left long ago.
-TEST_P(OnEveryTransport, WhatWasSentArrivesAfterItsSenderLeft) {
+TEST_P(OnEveryTransport, DataArrivesAfterSenderLeft) {
   WorldOptions options{.deadline = {0.3}};
   run_ranks(
       GetParam(), 2,
@@ -326,7 +326,7 @@ TEST_P(OnEveryTransport, WhatWasSentArrivesAfterItsSenderLeft) {
       options);
 }
 
-TEST(Groups, GroupOfOneWithoutSharedMemoryWorks) {
+TEST(Groups, SingleRankWorksWithoutSharedMemory) {
   for (const TransportKind kind : test::networks()) {
     run_ranks(kind, 2, [](World& world) {
       Group alone = world.all().subset({world.rank()});

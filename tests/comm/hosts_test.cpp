@@ -303,7 +303,7 @@ class MixedWorld : public Hosts, public testing::WithParamInterface<Mixed> {
   }
 };
 
-TEST_P(MixedWorld, KnowsItsHostsAndDoesEverything) {
+TEST_P(MixedWorld, KnowsItsHostsAndRunsEveryOperation) {
   const Placement& placement = GetParam().placement;
   run([&](World& world) {
     check_reach(world, placement);
@@ -313,14 +313,14 @@ TEST_P(MixedWorld, KnowsItsHostsAndDoesEverything) {
   });
 }
 
-TEST_P(MixedWorld, IsRightByEveryAlgorithm) {
+TEST_P(MixedWorld, EveryAlgorithmIsCorrect) {
   run([](World& world) {
     try_all_algorithms(world.all());
     try_long_allreduces(world.all());
   });
 }
 
-TEST_P(MixedWorld, HasGroupsInsideHostsAndAcross) {
+TEST_P(MixedWorld, SplitsWithinAndAcrossHosts) {
   const Placement& placement = GetParam().placement;
   run([&](World& world) { try_groups(world, placement); });
 }
@@ -332,7 +332,7 @@ INSTANTIATE_TEST_SUITE_P(Placed, MixedWorld,
                          mixed_name);
 
 /// Ranks that bind to their host's address also find one another with UCX; neighbors as well.
-TEST_F(Hosts, UcxReachesRanksOfOtherHosts) {
+TEST_F(Hosts, UcxReachesRanksOnOtherHosts) {
   if (!is_built(TransportKind::Ucx)) {
     GTEST_SKIP() << "this build has no transport ucx";
   }

@@ -76,7 +76,7 @@ void expect_joined_twice(const std::string& text, Rank rank, pid_t a, pid_t b) {
 class JoinedTwice : public testing::TestWithParam<WorldCase> {};
 
 /// Two processes claim rank 1 at the same moment. One is rejected; the world is not disturbed.
-TEST_P(JoinedTwice, RefusesTheSecondProcessAlone) {
+TEST_P(JoinedTwice, RejectsOnlySecondProcess) {
   const Place place;
   std::vector<Process> twins;
   twins.push_back(place.start(1, 3, GetParam().options));
@@ -93,7 +93,7 @@ TEST_P(JoinedTwice, RefusesTheSecondProcessAlone) {
 }
 
 /// Rank 0 serves the store, so its twin cannot.
-TEST_P(JoinedTwice, NamesASecondRankZero) {
+TEST_P(JoinedTwice, ReportsSecondRankZero) {
   const Place place;
   std::vector<Process> twins;
   twins.push_back(place.start(0, 2, GetParam().options));
@@ -127,7 +127,7 @@ Process start_by_variables(Rank rank, Rank size, uid_t user = geteuid()) {
   });
 }
 
-TEST(JoinByFile, NamesASecondRankZero) {
+TEST(JoinByFile, ReportsSecondRankZero) {
   std::vector<Process> twins;
   twins.push_back(start_by_variables(0, 2));
   twins.push_back(start_by_variables(0, 2));
@@ -141,7 +141,7 @@ TEST(JoinByFile, NamesASecondRankZero) {
 }
 
 /// Another user has created something at every predictable name.
-TEST(JoinByFile, WorksThoughAnotherUserWasThereFirst) {
+TEST(JoinByFile, WorksAfterAnotherUserCreatedFolder) {
   if (geteuid() != 0) {
     GTEST_SKIP() << "needs root to run as two users";
   }
@@ -199,7 +199,7 @@ std::vector<Difference> differences() {
 
 class OptionsThatDiffer : public testing::TestWithParam<Difference> {};
 
-TEST_P(OptionsThatDiffer, AreNamedToAllRanks) {
+TEST_P(OptionsThatDiffer, AreReportedToAllRanks) {
   const Place place;
   Process zero = place.start(0, 3, GetParam().zero);
   Process one = place.start(1, 3, GetParam().one);
@@ -229,7 +229,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, OptionsThatDiffer, testing::ValuesIn(differences(
 
 class OptionsThatMayDiffer : public testing::TestWithParam<WorldCase> {};
 
-TEST_P(OptionsThatMayDiffer, DoNotKeepRanksApart) {
+TEST_P(OptionsThatMayDiffer, DoNotPreventJoining) {
   const Place place;
   WorldOptions other = GetParam().options;
   other.bind = "127.0.0.2";
@@ -247,7 +247,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, OptionsThatMayDiffer, testing::ValuesIn(world_cas
                          [](const auto& param) { return param.param.name; });
 
 /// Whichever joins first, and without waiting for a rank that nobody starts.
-TEST(Join, ComparesTheSize) {
+TEST(Join, ComparesWorldSize) {
   const Place place;
   const WorldOptions patient{.join_timeout = {86400}};
   Process zero = place.start(0, 2, patient);
@@ -260,7 +260,7 @@ TEST(Join, ComparesTheSize) {
 }
 
 /// A rank that cannot join notifies those that would wait for it.
-TEST(Join, TellsTheOthersWhyARankCannot) {
+TEST(Join, ReportsFailureOfOneRankToOthers) {
   const Place place;
   Process zero = place.start(0, 3, {});
   Process one = place.start(1, 3, {});
@@ -273,7 +273,7 @@ TEST(Join, TellsTheOthersWhyARankCannot) {
 
 // Ranks that do not join.
 
-TEST(JoinTimeout, NamesTheMissingRanks) {
+TEST(JoinTimeout, NamesMissingRanks) {
   std::vector<Process> ranks;
   for (const WorldCase& way : world_cases()) {
     const Place place;
@@ -291,7 +291,7 @@ TEST(JoinTimeout, NamesTheMissingRanks) {
   }
 }
 
-TEST(JoinTimeout, NamesRankZeroThatServesTheStore) {
+TEST(JoinTimeout, NamesRankZeroThatHostsStore) {
   const Place place;
   Process one = place.start(1, 2, {.join_timeout = {0.3}});
   const std::string text = one.result();
@@ -299,7 +299,7 @@ TEST(JoinTimeout, NamesRankZeroThatServesTheStore) {
       << text;
 }
 
-TEST(JoinTimeout, MentionsARankThatJoinedTwice) {
+TEST(JoinTimeout, MentionsRankThatJoinedTwice) {
   const Place place;
   Process zero = place.start(0, 3, {.join_timeout = {3.0}});
   std::vector<Process> twins;
@@ -311,7 +311,7 @@ TEST(JoinTimeout, MentionsARankThatJoinedTwice) {
 }
 
 /// The join timeout is independent of the deadline for silent ranks.
-TEST(JoinTimeout, IsNotTiedToTheDeadline) {
+TEST(JoinTimeout, IsIndependentOfDeadline) {
   const Place place;
   Process one = place.start(1, 2, {.deadline = {0.1}});
   std::this_thread::sleep_for(std::chrono::milliseconds(1500));

@@ -377,28 +377,28 @@ void check_type() {
   }
 }
 
-TEST(Kernels, CombineF32LikeTheReference) {
+TEST(Kernels, CombineF32LikeReference) {
   check_type<float>();
 }
-TEST(Kernels, CombineF64LikeTheReference) {
+TEST(Kernels, CombineF64LikeReference) {
   check_type<double>();
 }
-TEST(Kernels, CombineF16LikeTheReference) {
+TEST(Kernels, CombineF16LikeReference) {
   check_type<Float16>();
 }
-TEST(Kernels, CombineBF16LikeTheReference) {
+TEST(Kernels, CombineBF16LikeReference) {
   check_type<BFloat16>();
 }
-TEST(Kernels, CombineI8LikeTheReference) {
+TEST(Kernels, CombineI8LikeReference) {
   check_type<std::int8_t>();
 }
-TEST(Kernels, CombineU8LikeTheReference) {
+TEST(Kernels, CombineU8LikeReference) {
   check_type<std::uint8_t>();
 }
-TEST(Kernels, CombineI32LikeTheReference) {
+TEST(Kernels, CombineI32LikeReference) {
   check_type<std::int32_t>();
 }
-TEST(Kernels, CombineI64LikeTheReference) {
+TEST(Kernels, CombineI64LikeReference) {
   check_type<std::int64_t>();
 }
 
@@ -437,7 +437,7 @@ void check_every_pattern(std::uint64_t seed, const Combine& how) {
   }
 }
 
-TEST(Kernels, RoundEveryPatternOf16BitsLikeTheTensorLibrary) {
+TEST(Kernels, RoundEvery16BitPatternLikeTensorLibrary) {
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
     for (const std::int64_t divide_by : {1, 3, 1024, 1000003}) {
       for (const Reduction reduction : {Reduction::Sum, Reduction::Product}) {
@@ -468,14 +468,14 @@ void check_commutes() {
   }
 }
 
-TEST(Kernels, CommuteToTheBitNaNsAndZerosIncluded) {
+TEST(Kernels, CommuteBitwiseIncludingNaNsAndZeros) {
   check_commutes<float>();
   check_commutes<double>();
   check_commutes<Float16>();
   check_commutes<BFloat16>();
 }
 
-TEST(Kernels, TakeNaNForTheLeastAndTheGreatest) {
+TEST(Kernels, MinAndMaxPropagateNaN) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (const Loops* loops : available_loops()) {
     for (const Reduction reduction : {Reduction::Min, Reduction::Max}) {
@@ -506,7 +506,7 @@ std::uint32_t mix(std::uint32_t into, std::uint32_t from) {
   return into * 3 + from;
 }
 
-TEST(Kernels, CallTheUsersFunctionInTheOrderAskedFor) {
+TEST(Kernels, CallUserFunctionInRequestedOrder) {
   const UserReduction user{"mix", [](const void* from, void* into, std::int64_t count) {
                              const auto* a = static_cast<const std::uint32_t*>(from);
                              auto* b = static_cast<std::uint32_t*>(into);
@@ -535,7 +535,7 @@ TEST(Kernels, CallTheUsersFunctionInTheOrderAskedFor) {
   }
 }
 
-TEST(Kernels, CopyBytesOfAnyLengthFromAnywhereToAnywhere) {
+TEST(Kernels, CopyAnyLengthAtAnyAlignment) {
   Fixture<std::uint8_t> fixture;
   Buffer<std::uint8_t>& from = fixture.shifted[1];
   for (const Loops* loops : available_loops()) {
@@ -553,7 +553,7 @@ TEST(Kernels, CopyBytesOfAnyLengthFromAnywhereToAnywhere) {
   copy_bytes(nullptr, nullptr, 0, Stores::Streaming);
 }
 
-TEST(Kernels, DivideTowardsZero) {
+TEST(Kernels, DivideTowardZero) {
   std::vector<std::int8_t> bytes{-128, -7, -1, 0, 1, 7, 127};
   divide(DType::I8, std::as_writable_bytes(std::span(bytes)).data(), 7, 2);
   EXPECT_EQ(bytes, (std::vector<std::int8_t>{-64, -3, 0, 0, 0, 3, 63}));
@@ -565,7 +565,7 @@ TEST(Kernels, DivideTowardsZero) {
   EXPECT_EQ(floats, (std::vector<float>{0.25F, -1.25F, 0.125F}));
 }
 
-TEST(Kernels, DivideEveryI32AsIntegersDo) {
+TEST(Kernels, DivideI32Exactly) {
   constexpr std::int32_t kMin = std::numeric_limits<std::int32_t>::min();
   constexpr std::int32_t kMax = std::numeric_limits<std::int32_t>::max();
   for (const std::int32_t by : {1, 2, 3, 7, 1000, 65537, kMax - 1, kMax}) {
@@ -591,7 +591,7 @@ TEST(Kernels, DivideEveryI32AsIntegersDo) {
   }
 }
 
-TEST(Kernels, RefuseBitwiseReductionsOfFloats) {
+TEST(Kernels, RejectBitwiseReductionsOfFloats) {
   for (const DType dtype : kDTypes) {
     for (const Reduction reduction : kReductions) {
       const bool refused = *refuse_reduction(dtype, reduction) != '\0';
@@ -605,7 +605,7 @@ TEST(Kernels, RefuseBitwiseReductionsOfFloats) {
   EXPECT_THROW((void)combine_two(kBaselineLoops, {.reduction = Reduction::BitOr}, one, one), Bug);
 }
 
-TEST(Kernels, AreFoundByNameTheFastestFirst) {
+TEST(Kernels, AreListedFastestFirst) {
   EXPECT_EQ(loops_for(instruction_set()), available_loops().front());
   EXPECT_EQ(loops_for("baseline"), &kBaselineLoops);
   EXPECT_EQ(available_loops().back(), &kBaselineLoops);

@@ -68,22 +68,22 @@ void expect_right_result() {
   EXPECT_NE(killed.text.find("rank 1 "), std::string::npos) << killed.text;
 }
 
-TEST(Launch, IsRightThoughSigchldIsIgnored) {
+TEST(Launch, WorksWhenSigchldIsIgnored) {
   const ChildSignal ignored(SIG_IGN);
   expect_right_result();
 }
 
-TEST(Launch, IsRightThoughChildrenLeaveNoZombies) {
+TEST(Launch, WorksWhenChildrenLeaveNoZombies) {
   const ChildSignal no_zombies(SIG_DFL, SA_NOCLDWAIT);
   expect_right_result();
 }
 
-TEST(Launch, IsRightThoughAHandlerReapsAllChildren) {
+TEST(Launch, WorksWhenHandlerReapsAllChildren) {
   const ChildSignal reaper(reap_all, SA_RESTART);
   expect_right_result();
 }
 
-TEST(Launch, NamesTheSignalThatKilledARank) {
+TEST(Launch, NamesSignalThatKilledRank) {
   for (const TransportKind transport : test::transports()) {
     if (transport == TransportKind::InProcess) {
       continue;

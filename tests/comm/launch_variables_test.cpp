@@ -59,7 +59,7 @@ const Variables& slurm() {
   return variables;
 }
 
-TEST(LaunchVariables, NothingMeansAlone) {
+TEST(LaunchVariables, EmptyEnvironmentIsSingleProcess) {
   for (const Variables& variables :
        {Variables{}, Variables{{"RANK", ""}, {"WORLD_SIZE", ""}}, Variables{{"LOCAL_RANK", "3"}},
         Variables{{"MASTER_ADDR", "a"}, {"MASTER_PORT", "1"}}}) {
@@ -73,7 +73,7 @@ TEST(LaunchVariables, NothingMeansAlone) {
   }
 }
 
-TEST(LaunchVariables, ReadsItsOwn) {
+TEST(LaunchVariables, ReadsOwnVariables) {
   const std::string hex = Secret::random().hex();
   const LaunchInfo info = find({{"TRIREME_RANK", "1"},
                                 {"TRIREME_SIZE", "3"},
@@ -145,7 +145,7 @@ TEST(LaunchVariables, ReadsSlurm) {
   EXPECT_FALSE(find(one_node).store);
 }
 
-TEST(LaunchVariables, ASlurmScriptOrShellIsNoTask) {
+TEST(LaunchVariables, IgnoresSlurmScriptOrShell) {
   EXPECT_EQ(find({{"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "1"}}).launcher, Launcher::Alone);
   EXPECT_EQ(find({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}}).launcher, Launcher::Alone);
   // A step may have fewer tasks than its job.
@@ -154,7 +154,7 @@ TEST(LaunchVariables, ASlurmScriptOrShellIsNoTask) {
   EXPECT_EQ(find(step).size, 4);
 }
 
-TEST(LaunchVariables, FirstHostOfANodeList) {
+TEST(LaunchVariables, FindsFirstHostOfNodeList) {
   EXPECT_EQ(first_host("node[01-04,07],login"), "node01");
   EXPECT_EQ(first_host("node[3,5]"), "node3");
   EXPECT_EQ(first_host("a,b"), "a");
@@ -162,7 +162,7 @@ TEST(LaunchVariables, FirstHostOfANodeList) {
   EXPECT_EQ(first_host("odd["), "odd");
 }
 
-TEST(LaunchVariables, OwnStoreAndSecretHoldWithAnyLauncher) {
+TEST(LaunchVariables, OwnStoreAndSecretOverrideAnyLauncher) {
   const Variables own{{"TRIREME_STORE", "head:5000"}, {"TRIREME_SECRET", Secret::random().hex()}};
   for (const Variables& variables : {torchrun(), open_mpi(), slurm()}) {
     const LaunchInfo info = find(variables + own);
@@ -174,7 +174,7 @@ TEST(LaunchVariables, OwnStoreAndSecretHoldWithAnyLauncher) {
             (Address{.host = "n7", .port = 10}));
 }
 
-TEST(LaunchVariables, AgreeingLaunchersAreFine) {
+TEST(LaunchVariables, AcceptsAgreeingLaunchers) {
   const Variables pmi{{"PMI_RANK", "3"}, {"PMI_SIZE", "4"}};
   EXPECT_EQ(find(slurm() + pmi).launcher, Launcher::Mpich);
 }
@@ -205,7 +205,7 @@ TEST(LaunchVariables, DisagreementNamesBothVariables) {
           {"RANK='7'", "OMPI_COMM_WORLD_RANK='0'"});
 }
 
-TEST(LaunchVariables, ALauncherInsideAnotherCounts) {
+TEST(LaunchVariables, InnerLauncherWins) {
   // One daemon of torchrun or mpirun per node, started by srun.
   Variables agents = slurm();
   agents["SLURM_STEP_NUM_TASKS"] = "2";
@@ -219,7 +219,7 @@ TEST(LaunchVariables, ALauncherInsideAnotherCounts) {
   EXPECT_EQ(inside.rank, 5);
 }
 
-TEST(LaunchVariables, RefusesHalfAndNonsense) {
+TEST(LaunchVariables, RejectsIncompleteAndInvalidSettings) {
   struct Case {
     Variables variables;
     std::vector<std::string> words;

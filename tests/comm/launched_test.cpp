@@ -54,7 +54,7 @@ void expect_world_of_three(const Output& output) {
 /// The program's path, quoted for the shell.
 const char* const kProgram = "'" TRIREME_JOIN_PROGRAM "'";
 
-TEST(Launched, OpenMpiStartsAWorld) {
+TEST(Launched, OpenMpiStartsWorld) {
   if (!is_installed("mpirun.openmpi")) {
     GTEST_SKIP() << "mpirun.openmpi is not installed";
   }
@@ -62,7 +62,7 @@ TEST(Launched, OpenMpiStartsAWorld) {
       "timeout 30 mpirun.openmpi --allow-run-as-root --oversubscribe -n 3 {}", kProgram)));
 }
 
-TEST(Launched, MpichStartsAWorld) {
+TEST(Launched, MpichStartsWorld) {
   if (!is_installed("mpirun.mpich")) {
     GTEST_SKIP() << "mpirun.mpich is not installed";
   }
@@ -92,19 +92,19 @@ Output run_with_variables(const std::string& variables) {
   return run_shell(command + "; for pid in $pids; do wait $pid || code=$?; done; (exit $code)");
 }
 
-TEST(Launched, TorchrunsVariablesStartAWorld) {
+TEST(Launched, TorchrunVariablesStartWorld) {
   expect_world_of_three(run_with_variables(fmt::format(
       "WORLD_SIZE=3 LOCAL_WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT={} TRIREME_SECRET={}",
       free_port(), comm::Secret::random().hex())));
 }
 
-TEST(Launched, TorchrunsVariablesWithoutASecretSayHowToGiveOne) {
+TEST(Launched, TorchrunWithoutSecretSaysHowToSetOne) {
   const Output output = run_with_variables("WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500");
   EXPECT_EQ(output.code, 1);
   EXPECT_NE(output.text.find("TRIREME_SECRET"), std::string::npos) << output.text;
 }
 
-TEST(Launched, NobodysProgramIsAWorldOfOne) {
+TEST(Launched, UnlaunchedProgramIsWorldOfOne) {
   EXPECT_EQ(run_shell(fmt::format("env -i {}", kProgram)).text, "rank 0 of 1: 1 to 1, 1 hosts\n");
 }
 

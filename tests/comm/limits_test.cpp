@@ -47,7 +47,7 @@ std::string signal_state() {
          (sigismember(&pending, SIGXFSZ) == 1 ? " and SIGXFSZ is pending" : "");
 }
 
-TEST(FileSizeLimit, IsAnErrorOfJoiningBySharedMemory) {
+TEST(FileSizeLimit, FailsJoinOverSharedMemory) {
   for (const TransportKind transport : {TransportKind::SharedMemory, TransportKind::Automatic}) {
     Process rank([&]() -> std::string {
       limit_file_size(8 * kMiB);
@@ -65,7 +65,7 @@ TEST(FileSizeLimit, IsAnErrorOfJoiningBySharedMemory) {
 }
 
 /// A failed allocation does not change the memory.
-TEST(FileSizeLimit, IsAnErrorOfAllocatingAndTheWorldGoesOn) {
+TEST(FileSizeLimit, FailsAllocationAndWorldContinues) {
   Process rank([]() -> std::string {
     limit_file_size(48 * kMiB);
     World world = world_of_one(TransportKind::SharedMemory);
@@ -85,7 +85,7 @@ TEST(FileSizeLimit, IsAnErrorOfAllocatingAndTheWorldGoesOn) {
       << text;
 }
 
-TEST(FileSizeLimit, IsAnErrorOfWritingTheMeetingFile) {
+TEST(FileSizeLimit, FailsWriteOfMeetingFile) {
   Process rank([]() -> std::string {
     std::string folder = std::filesystem::temp_directory_path() / "trireme-test-XXXXXX";
     if (mkdtemp(folder.data()) == nullptr) {
@@ -107,7 +107,7 @@ TEST(FileSizeLimit, IsAnErrorOfWritingTheMeetingFile) {
       << text;
 }
 
-TEST(SharedMemoryFile, IsForThisUserOnly) {
+TEST(SharedMemoryFile, IsPrivateToUser) {
   Process rank([]() -> std::string {
     const World world = world_of_one(TransportKind::SharedMemory);
     for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {

@@ -108,7 +108,7 @@ Cost measure_allreduce(const Network& network, const Placement& placement, Algor
   return cost;
 }
 
-TEST_F(Hosts, RingTakesAsLongAsTheLinkNeeds) {
+TEST_F(Hosts, RingTakesAsLongAsLinkAllows) {
   constexpr double kRate = 200e6;
   const Payload payload{.elements = 1 << 20, .element_bytes = 4};
   const Network network({.hosts = 2, .rate = kRate});
@@ -129,7 +129,7 @@ void expect_traffic(const Cost& cost, std::int64_t bytes) {
   EXPECT_LE(static_cast<double>(cost.sent), 1.10 * static_cast<double>(bytes));
 }
 
-TEST_F(Hosts, TwoLevelSendsLessBetweenHostsThanARingPlacedBadly) {
+TEST_F(Hosts, TwoLevelSendsLessBetweenHostsThanBadlyPlacedRing) {
   const Payload payload{.elements = 1 << 19, .element_bytes = 4};
   const Placement in_turn{0, 1, 0, 1};
   const Network network({.hosts = 2, .rate = 2e9});
@@ -246,15 +246,15 @@ void cut_off(const Placement& placement, int host, Seconds deadline) {
   }
 }
 
-TEST_F(Hosts, CutOffRanksAreNamedInTimeAndOneSideContinues) {
+TEST_F(Hosts, CutOffRanksAreReportedInTimeAndOneSideContinues) {
   cut_off(kTwoByTwo, 1, {0.5});
 }
 
-TEST_F(Hosts, CutOffRankIsNamedByTheOtherHosts) {
+TEST_F(Hosts, OtherHostsReportCutOffRank) {
   cut_off({0, 1, 2}, 2, {0.5});
 }
 
-TEST_F(Hosts, CutOffRankZeroIsNamedToo) {
+TEST_F(Hosts, CutOffRankZeroIsReported) {
   cut_off({0, 1, 1}, 0, {0.5});
 }
 
@@ -286,13 +286,13 @@ void interrupt_for(double seconds) {
                             }}));
 }
 
-TEST_F(Hosts, ShortInterruptionIsSurvived) {
+TEST_F(Hosts, SurvivesShortInterruption) {
   interrupt_for(0.5);
 }
-TEST_F(Hosts, InterruptionOfTwoThirdsOfTheDeadlineIsSurvived) {
+TEST_F(Hosts, SurvivesInterruptionOfTwoThirdsOfDeadline) {
   interrupt_for(1.35);
 }
-TEST_F(Hosts, InterruptionOfThreeQuartersOfTheDeadlineIsSurvived) {
+TEST_F(Hosts, SurvivesInterruptionOfThreeQuartersOfDeadline) {
   interrupt_for(1.5);
 }
 

@@ -166,7 +166,7 @@ constexpr Key kCollective{.context = 1, .number = 10, .topic = Topic::Collective
 constexpr Key kMessage{.context = 1, .number = 10, .topic = Topic::Message};
 
 /// No expected message is behind it: it waits in its stream, and is not copied.
-TEST_F(Mailboxes, ALongPartOfACollectiveWaitsOnItsWay) {
+TEST_F(Mailboxes, LongCollectivePieceWaitsInTransit) {
   Sent sent(sender_, kCollective, 3);
   (void)receiver_.progress();
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -180,7 +180,7 @@ TEST_F(Mailboxes, ALongPartOfACollectiveWaitsOnItsWay) {
 }
 
 /// If a message is expected, it may be behind.
-TEST_F(Mailboxes, WhatStandsInTheWayIsKept) {
+TEST_F(Mailboxes, KeepsEarlierMessageWhenLaterIsReceivedFirst) {
   Sent first(sender_, kCollective, 3);
   Sent second(sender_, {.context = 1, .number = 11}, 4);
   Wanted behind(receiver_, {.context = 1, .number = 11}, false);
@@ -192,7 +192,7 @@ TEST_F(Mailboxes, WhatStandsInTheWayIsKept) {
 }
 
 /// A sender without a receiver gets rid of its data.
-TEST_F(Mailboxes, ALongMessageIsKeptInTheEnd) {
+TEST_F(Mailboxes, LongMessageIsEventuallyBuffered) {
   for (const Key& key : {kMessage, kCollective}) {
     Sent sent(sender_, key, 3);
     wait_for(sent.message.done);
@@ -204,7 +204,7 @@ TEST_F(Mailboxes, ALongMessageIsKeptInTheEnd) {
 }
 
 /// Only its beginning arrives. Later messages overtake it, and have the lines to themselves.
-TEST_F(Mailboxes, APatientMessageStaysUntilItIsAskedFor) {
+TEST_F(Mailboxes, PatientMessageStaysUntilReceived) {
   Sent sent(sender_, kMessage, 3, true);
   Sent second(sender_, kMessage, 4, true);
   Sent behind(sender_, kCollective, 5);
@@ -229,7 +229,7 @@ TEST_F(Mailboxes, APatientMessageStaysUntilItIsAskedFor) {
 }
 
 /// A peer's departure may arrive on one stream before what it sent on others.
-TEST_F(Mailboxes, EverythingHasArrivedOnceAllPiecesHave) {
+TEST_F(Mailboxes, CompletesOnceAllPiecesArrive) {
   constexpr std::uint64_t kPieces = kCount * sizeof(std::int32_t) / (std::size_t{256} << 10);
   receiver_.expect_end(0, 2 * kPieces);
   EXPECT_FALSE(receiver_.has_everything(0));
@@ -242,7 +242,7 @@ TEST_F(Mailboxes, EverythingHasArrivedOnceAllPiecesHave) {
 }
 
 /// Its sender, or its receiver, no longer needs it: nothing remains that would block others.
-TEST_F(Mailboxes, AMessageThatIsNotAskedForCanBeGivenUp) {
+TEST_F(Mailboxes, UnreceivedMessageCanBeAbandoned) {
   {
     Sent given_up(sender_, kMessage, 3, true);
     go_on();
@@ -268,7 +268,7 @@ TEST_F(Mailboxes, AMessageThatIsNotAskedForCanBeGivenUp) {
 }
 
 /// Half of it was buffered when the receive was posted: the rest goes straight to its destination.
-TEST_F(Mailboxes, AMessageIsTakenOverInTheMiddle) {
+TEST_F(Mailboxes, ReceiveAdoptsPartialMessage) {
   for (const int steps : {1, 2, 3}) {
     for (const bool adds : {false, true}) {
       for (const std::size_t places : {1U, 2U}) {
@@ -290,7 +290,7 @@ TEST_F(Mailboxes, AMessageIsTakenOverInTheMiddle) {
 }
 
 /// The rest is no longer needed; later messages are not affected.
-TEST_F(Mailboxes, TheRestOfAMessageIsThrownAway) {
+TEST_F(Mailboxes, DiscardsRestOfMessage) {
   for (const bool forgets : {false, true}) {
     Sent sent(sender_, {.context = 2, .number = 1, .topic = Topic::Message}, 3);
     (void)receiver_.progress();
@@ -313,7 +313,7 @@ TEST_F(Mailboxes, TheRestOfAMessageIsThrownAway) {
   }
 }
 
-TEST_F(Mailboxes, AReceiveThatExpectsSomethingElseIsTold) {
+TEST_F(Mailboxes, ReportsMismatchedReceive) {
   Sent sent(sender_, kMessage, 3);
   (void)receiver_.progress();
   std::this_thread::sleep_for(std::chrono::milliseconds(2));

@@ -52,7 +52,7 @@ class MeetingFile : public testing::Test {
   fs::path directory_;
 };
 
-TEST_F(MeetingFile, IsForThisUserOnlyAndGoesWithTheHost) {
+TEST_F(MeetingFile, IsPrivateToUserAndRemovedWithHost) {
   {
     const MeetingHost host(place());
     struct stat status {};
@@ -65,7 +65,7 @@ TEST_F(MeetingFile, IsForThisUserOnlyAndGoesWithTheHost) {
   EXPECT_EQ(entries(directory_.c_str()), 0);
 }
 
-TEST_F(MeetingFile, NamesUserAndJobSafely) {
+TEST_F(MeetingFile, EscapesUserAndJobInFileName) {
   const std::string uid = std::to_string(::geteuid());
   EXPECT_EQ(place("4711.0").path(), directory_.string() + "/trireme-" + uid + "-4711.0.meet");
   EXPECT_EQ(place("../x y").path(), directory_.string() + "/trireme-" + uid + "-..%2fx%20y.meet");
@@ -93,7 +93,7 @@ bool ended_well(pid_t child) {
   return ::waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-TEST_F(MeetingFile, BringsFourProcessesTogether) {
+TEST_F(MeetingFile, ConnectsFourProcesses) {
   constexpr int kRanks = 4;
   const auto rank = [&](int self) {
     return in_child([&, self] {
@@ -129,7 +129,7 @@ TEST_F(MeetingFile, BringsFourProcessesTogether) {
   EXPECT_EQ(entries(directory_.c_str()), 0);
 }
 
-TEST_F(MeetingFile, OfADeadJobIsNotBelievedAndIsReplaced) {
+TEST_F(MeetingFile, ReplacesFileOfDeadJob) {
   const pid_t child = in_child([&] {
     new MeetingHost(place());  // dies without its destructor
     ::kill(::getpid(), SIGKILL);
@@ -144,7 +144,7 @@ TEST_F(MeetingFile, OfADeadJobIsNotBelievedAndIsReplaced) {
   EXPECT_EQ(await_meeting(place(), soon()).secret.hex(), host.meeting().secret.hex());
 }
 
-TEST_F(MeetingFile, OfALiveJobIsNotReplaced) {
+TEST_F(MeetingFile, KeepsFileOfLiveJob) {
   const MeetingHost host(place());
   expect_error(ErrorKind::Usage, {place().path(), "job 'job' that is running"},
                [&] { const MeetingHost second(place()); });
@@ -152,7 +152,7 @@ TEST_F(MeetingFile, OfALiveJobIsNotReplaced) {
   EXPECT_EQ(await_meeting(place(), soon()).store, host.meeting().store);
 }
 
-TEST_F(MeetingFile, OfAnotherHostIsLeftAlone) {
+TEST_F(MeetingFile, KeepsFileOfOtherHost) {
   {
     const MeetingHost host(place());
     fs::remove(place().path());
@@ -161,14 +161,14 @@ TEST_F(MeetingFile, OfAnotherHostIsLeftAlone) {
   EXPECT_TRUE(fs::exists(place().path()));
 }
 
-TEST_F(MeetingFile, WaitEndsAtTheDeadline) {
+TEST_F(MeetingFile, WaitEndsAtDeadline) {
   const Clock::time_point begin = Clock::now();
   expect_error(ErrorKind::System, {place().path(), "it is not there", "is rank 0 running"},
                [&] { (void)await_meeting(place(), deadline_in({0.05})); });
   EXPECT_LT(since(begin).count, 1.0);
 }
 
-TEST_F(MeetingFile, IsRefusedIfOthersCanReadItOrItIsALink) {
+TEST_F(MeetingFile, RejectsReadableFilesAndLinks) {
   write("text", 0644);
   expect_error(ErrorKind::System, {place().path(), "mode 644", "not 600"},
                [&] { (void)await_meeting(place(), soon()); });
@@ -183,7 +183,7 @@ TEST_F(MeetingFile, IsRefusedIfOthersCanReadItOrItIsALink) {
   expect_error(ErrorKind::System, {"remove it"}, [&] { (void)await_meeting(place(), soon()); });
 }
 
-TEST_F(MeetingFile, NeedsADirectoryThatOthersCannotChange) {
+TEST_F(MeetingFile, RequiresDirectoryOthersCannotChange) {
   fs::permissions(directory_, fs::perms::all);
   expect_error(ErrorKind::System, {directory_.string(), "mode 777", "lets others change"},
                [&] { const MeetingHost host(place()); });
@@ -220,13 +220,13 @@ class MeetingFolder : public MeetingFile {
   }
 };
 
-TEST_F(MeetingFolder, IsForThisUserOnly) {
+TEST_F(MeetingFolder, IsPrivateToUser) {
   expect_meeting();
   EXPECT_EQ(make_meeting_folder(shared()), first());
   EXPECT_EQ(entries(directory_.c_str()), 1);
 }
 
-TEST_F(MeetingFolder, IsTheRuntimeDirectoryIfThatCanBeTrusted) {
+TEST_F(MeetingFolder, IsRuntimeDirectoryWhenTrusted) {
   const std::string runtime = directory_.string() + "/runtime";
   const MeetingFolderOptions options{.runtime = runtime, .shared = directory_.string()};
   EXPECT_EQ(first_meeting_folder(options), first());  // it is not there
@@ -242,7 +242,7 @@ TEST_F(MeetingFolder, IsTheRuntimeDirectoryIfThatCanBeTrusted) {
   }
 }
 
-TEST_F(MeetingFolder, IsAnotherOneIfSomebodyElseMadeItFirst) {
+TEST_F(MeetingFolder, FallsBackIfAnotherUserCreatedIt) {
   if (::geteuid() != 0) {
     GTEST_SKIP() << "needs root to make another user's folder";
   }
@@ -255,7 +255,7 @@ TEST_F(MeetingFolder, IsAnotherOneIfSomebodyElseMadeItFirst) {
   EXPECT_EQ(entries(first().c_str()), 0);
 }
 
-TEST_F(MeetingFolder, IsNoLinkNorOpenToOthersNorAFile) {
+TEST_F(MeetingFolder, RejectsLinksFilesAndOpenPermissions) {
   fs::create_directory(directory_ / "elsewhere");
   fs::permissions(directory_ / "elsewhere", fs::perms::owner_all);
   fs::create_directory_symlink(directory_ / "elsewhere", first());
@@ -271,7 +271,7 @@ TEST_F(MeetingFolder, IsNoLinkNorOpenToOthersNorAFile) {
   expect_meeting();
 }
 
-TEST_F(MeetingFolder, NamesTheOwnerOfWhatIsInTheWay) {
+TEST_F(MeetingFolder, NamesOwnerOfConflictingPath) {
   if (::geteuid() != 0) {
     GTEST_SKIP() << "needs root to become another user";
   }
@@ -291,7 +291,7 @@ TEST_F(MeetingFolder, NamesTheOwnerOfWhatIsInTheWay) {
 }
 
 /// Two processes claim the same place at the same moment: one gets it.
-TEST_F(MeetingFile, OfTwoAtOnceHasOneOwner) {
+TEST_F(MeetingFile, ConcurrentCreationHasOneOwner) {
   for (int round = 0; round < 20; ++round) {
     std::atomic<int> hosts = 0;
     std::atomic<int> taken = 0;

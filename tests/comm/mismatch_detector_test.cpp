@@ -61,7 +61,7 @@ std::optional<MismatchDetector::Verdict> final_verdict(MismatchDetector& detecto
   return std::nullopt;
 }
 
-TEST(MismatchDetector, AskingWhereAllAgreeDisputesNothing) {
+TEST(MismatchDetector, ReportsNothingWhenAllAgree) {
   Court court(3);
   for (Rank place = 0; place < 3; ++place) {
     court.of(place).remember(call(1, 100));
@@ -75,7 +75,7 @@ TEST(MismatchDetector, AskingWhereAllAgreeDisputesNothing) {
   EXPECT_FALSE(court.of(0).verdict());
 }
 
-TEST(MismatchDetector, AllNameTheOneThatCalledSomethingElse) {
+TEST(MismatchDetector, AllRanksNameDeviatingRank) {
   Court court(3);
   for (Rank place = 0; place < 3; ++place) {
     court.of(place).remember(call(7, place == 1 ? 99 : 100));
@@ -90,7 +90,7 @@ TEST(MismatchDetector, AllNameTheOneThatCalledSomethingElse) {
 }
 
 /// They agree on the call in which a wrong message arrived, but not on the previous one.
-TEST(MismatchDetector, TheFirstCallInWhichTheyDifferCounts) {
+TEST(MismatchDetector, ReportsFirstDifferingCall) {
   Court court(3);
   for (Rank place = 0; place < 3; ++place) {
     court.of(place).remember(call(4, place == 2 ? 5 : 6));
@@ -103,7 +103,7 @@ TEST(MismatchDetector, TheFirstCallInWhichTheyDifferCounts) {
   EXPECT_NE(verdict->text.find("#4"), std::string::npos) << verdict->text;
 }
 
-TEST(MismatchDetector, WhoSaysNothingIsWaitedForAWhile) {
+TEST(MismatchDetector, WaitsBrieflyForSilentRanks) {
   Court court(3);
   court.silent = 2;
   court.of(0).remember(call(3, 100));
@@ -114,7 +114,7 @@ TEST(MismatchDetector, WhoSaysNothingIsWaitedForAWhile) {
   EXPECT_EQ(verdict->culprits, (std::vector<Rank>{10, 11}));
 }
 
-TEST(MismatchDetector, SaysWhenItIsTooLongAgo) {
+TEST(MismatchDetector, ReportsWhenHistoryIsTooShort) {
   Court court(2);
   for (Rank place = 0; place < 2; ++place) {
     court.of(place).remember(call(1, 100));
@@ -126,7 +126,7 @@ TEST(MismatchDetector, SaysWhenItIsTooLongAgo) {
   EXPECT_NE(verdict->text.find("too long ago"), std::string::npos) << verdict->text;
 }
 
-TEST(MismatchDetector, StrangersAreNotHeard) {
+TEST(MismatchDetector, IgnoresForeignMessages) {
   Court court(2);
   court.of(0).remember(call(1, 100));
   court.of(0).receive(5, call(1, 99), true);

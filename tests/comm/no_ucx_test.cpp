@@ -7,14 +7,14 @@
 namespace trireme::comm {
 namespace {
 
-TEST(NoUcx, SaysHowToGetIt) {
+TEST(NoUcx, SaysHowToInstallUcx) {
   EXPECT_FALSE(is_built(TransportKind::Ucx));
   EXPECT_TRUE(is_built(TransportKind::Tcp));
   expect_error(ErrorKind::Usage, {"install libucx-dev and build again"},
                [] { (void)make_ucx_transport({}); });
 }
 
-TEST(NoUcx, WorldsThatAskForItAreToldSo) {
+TEST(NoUcx, WorldsRequestingUcxFailWithHint) {
   expect_error(ErrorKind::Usage, {"install libucx-dev"}, [] {
     (void)join([](const std::string&) { return std::nullopt; }, {.transport = TransportKind::Ucx});
   });

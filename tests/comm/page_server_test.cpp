@@ -20,7 +20,7 @@ std::string first_line(const std::string& answer) {
   return answer.substr(0, answer.find("\r\n"));
 }
 
-TEST(PageServer, MakesThePageAnewForEachRequest) {
+TEST(PageServer, RendersPagePerRequest) {
   PageServer server(0);
   int made = 0;
   server.start([&] { return "page " + std::to_string(++made); });
@@ -32,7 +32,7 @@ TEST(PageServer, MakesThePageAnewForEachRequest) {
   }
 }
 
-TEST(PageServer, AnswersOneAddressAndOnlyToReaders) {
+TEST(PageServer, ServesOnePathForReadRequestsOnly) {
   PageServer server(0);
   server.start([] { return std::string("secret"); });
   const int port = port_of(server);
@@ -53,7 +53,7 @@ TEST(PageServer, AnswersOneAddressAndOnlyToReaders) {
   }
 }
 
-TEST(PageServer, ShowsWhyThereIsNoPage) {
+TEST(PageServer, ShowsWhyPageIsMissing) {
   PageServer server(0);
   server.start([]() -> std::string { throw Error(ErrorKind::Input, "the folder is gone"); });
   const std::string answer = get(port_of(server));
@@ -62,7 +62,7 @@ TEST(PageServer, ShowsWhyThereIsNoPage) {
 }
 
 /// A client that sends nothing has a deadline, after which the next one is served.
-TEST(PageServer, ASilentClientDoesNotBlockOthers) {
+TEST(PageServer, SilentClientDoesNotBlockOthers) {
   PageServer server(0);
   server.start([] { return std::string("page"); });
   const comm::Fd silent = comm::connect_to({.port = static_cast<std::uint16_t>(port_of(server))},
@@ -70,7 +70,7 @@ TEST(PageServer, ASilentClientDoesNotBlockOthers) {
   EXPECT_EQ(first_line(get(port_of(server))), "HTTP/1.1 200 OK");
 }
 
-TEST(PageServer, RefusesAPortInUse) {
+TEST(PageServer, RejectsPortInUse) {
   const PageServer server(0);
   const int port = port_of(server);
   expect_error(ErrorKind::Usage,

@@ -29,7 +29,7 @@
 namespace trireme::comm {
 namespace {
 
-TEST_F(Proxied, DelayCostsTimeOnly) {
+TEST_F(Proxied, ToleratesDelay) {
   Pair pair({.delay = {0.01}}, {.deadline = kPatient});
   for (const Ending& ending : pair.run([](World& world) {
          allreduce_ones(world, 10);
@@ -41,14 +41,14 @@ TEST_F(Proxied, DelayCostsTimeOnly) {
 }
 
 /// A rank that is done says goodbye on its first connection, while its data is in flight on another.
-TEST_F(Proxied, WhatCameBeforeAGoodbyeIsWaitedFor) {
+TEST_F(Proxied, WaitsForDataSentBeforeGoodbye) {
   Pair pair({.delay = {0.3}, .delayed = 1}, {.deadline = kPatient, .connections = 2});
   for (const Ending& ending : pair.run([](World& world) { allreduce_ones(world, kLong); })) {
     EXPECT_TRUE(ending.well()) << ending.message;
   }
 }
 
-TEST_F(Proxied, BytesThatComeOneByOneAreRead) {
+TEST_F(Proxied, ReadsByteByByte) {
   Pair pair({.dribble = 400}, {.deadline = kPatient});
   for (const Ending& ending : pair.run([](World& world) { allreduce_ones(world, 1000); })) {
     EXPECT_TRUE(ending.well()) << ending.message;
@@ -80,7 +80,7 @@ void expect_damage_found(const TrafficSpot& spot, unsigned bit) {
   EXPECT_NE(endings[receiver].message.find("damaged"), std::string::npos) << where;
 }
 
-TEST_F(Proxied, DamagedDataIsNoticed) {
+TEST_F(Proxied, DetectsDamagedData) {
   for (const std::size_t connection : {std::size_t{0}, std::size_t{1}}) {
     for (const Way way : {Way::ToServer, Way::ToClient}) {
       for (const std::size_t byte : {std::size_t{5000}, std::size_t{300000}}) {
@@ -93,7 +93,7 @@ TEST_F(Proxied, DamagedDataIsNoticed) {
 /// The first header on each connection: damage there must be detected, too, whatever it would mean. The bytes belong
 /// to: magic, topic, padding, context, number, fingerprint, total (low and high), offset (low and high), length,
 /// serial, checksum.
-TEST_F(Proxied, DamagedHeadersAreNoticed) {
+TEST_F(Proxied, DetectsDamagedHeaders) {
   Way way = Way::ToServer;
   for (const std::size_t connection : {std::size_t{0}, std::size_t{1}}) {
     for (const std::size_t byte : {0, 4, 6, 9, 17, 26, 33, 37, 41, 45, 50, 53, 58}) {
@@ -104,7 +104,7 @@ TEST_F(Proxied, DamagedHeadersAreNoticed) {
 }
 
 /// The message is unexpected, and its damaged header claims a length of 32 TiB.
-TEST_F(Proxied, DamagedLengthOfAMessageThatComesEarlyIsNoticed) {
+TEST_F(Proxied, DetectsDamagedLengthOfEarlyMessage) {
   Pair pair({.flip = data_spot(0, Way::ToServer, 37), .bit = 5});
   const std::array<Ending, 2> endings = pair.run([](World& world) {
     std::vector<std::int32_t> data(100);
@@ -136,7 +136,7 @@ void expect_cut_noticed(const TrafficSpot& spot, const Pair::Body& body) {
   }
 }
 
-TEST_F(Proxied, ConnectionThatClosesInTheMiddleIsNoticed) {
+TEST_F(Proxied, DetectsCloseMidMessage) {
   for (const std::size_t connection : {std::size_t{0}, std::size_t{1}}) {
     for (const Way way : {Way::ToServer, Way::ToClient}) {
       for (const std::size_t byte : {std::size_t{20}, std::size_t{300000}}) {
@@ -151,7 +151,7 @@ TEST_F(Proxied, ConnectionThatClosesInTheMiddleIsNoticed) {
 }
 
 /// The same if only one side sends: the other must not wait for what can no longer arrive.
-TEST_F(Proxied, ConnectionThatClosesUnderABroadcastIsNoticed) {
+TEST_F(Proxied, DetectsCloseDuringBroadcast) {
   for (const std::size_t connection : {std::size_t{0}, std::size_t{1}}) {
     expect_cut_noticed(data_spot(connection, Way::ToClient, 200000), [](World& world) {
       std::vector<std::int32_t> data(kLong);
@@ -191,7 +191,7 @@ double seconds_until_noticed(std::size_t connection, bool encrypt) {
 
 /// Short calls use only the first connection, which stays; the other is closed while it is idle. Both ranks must detect
 /// that soon, long before a deadline, or the next long message would be lost.
-TEST_F(Proxied, ConnectionThatClosesBetweenTwoPiecesIsNoticedAtOnce) {
+TEST_F(Proxied, DetectsCloseBetweenPiecesImmediately) {
   constexpr double kBound = kSanitized ? 1.0 : 0.1;
   for (const bool encrypt : {false, true}) {
     for (const std::size_t connection : {std::size_t{0}, std::size_t{1}, std::size_t{2}}) {
@@ -204,7 +204,7 @@ TEST_F(Proxied, ConnectionThatClosesBetweenTwoPiecesIsNoticedAtOnce) {
 }
 
 /// A piece of a long message has not started when its connection closes.
-TEST_F(Proxied, ConnectionThatClosesBeforeAPieceOfALongMessageIsNoticedAtOnce) {
+TEST_F(Proxied, DetectsCloseBeforePieceOfLongMessageImmediately) {
   constexpr std::size_t kPiece = 64 + (std::size_t{256} << 10);
   for (const Way way : {Way::ToServer, Way::ToClient}) {
     Pair pair({.close = data_spot(1, way, 4 * kPiece)}, {.deadline = {5.0}});
@@ -243,7 +243,7 @@ Ending wait_in_vain(Seconds deadline) {
 }
 
 /// A connection that carries only heartbeats must not extend the patience forever.
-TEST_F(Proxied, RankThatLivesButDoesNotComeIsLate) {
+TEST_F(Proxied, LateRankIsReported) {
   constexpr Seconds kDeadline{0.2};
   Ending ending = wait_in_vain(kDeadline);
   for (int i = 0; i < 2 && ending.fault == CommFault::Stopped; ++i) {
@@ -284,7 +284,7 @@ std::array<std::string, 2> join_through(const Meddling& meddling) {
   return errors;
 }
 
-TEST_F(Proxied, StoreIsReachedOverABadLine) {
+TEST_F(Proxied, StoreIsReachableOverBadLink) {
   for (const Meddling& meddling : {Meddling{.delay = {0.01}}, Meddling{.dribble = 600}}) {
     const std::array<std::string, 2> errors = join_through(meddling);
     EXPECT_EQ(errors[0], "");
@@ -292,7 +292,7 @@ TEST_F(Proxied, StoreIsReachedOverABadLine) {
   }
 }
 
-TEST_F(Proxied, StoreThatIsCutOffIsAnErrorThatNamesIt) {
+TEST_F(Proxied, ReportsUnreachableStore) {
   const Secret secret = Secret::random();
   const TcpStoreServer server({.listen = {}, .secret = secret});
   const Proxy proxy(server.address(), {.close = TrafficSpot{.way = Way::ToClient, .byte = 1000}});
@@ -371,7 +371,7 @@ void expect_refused(const Stranger& stranger, const Address& server) {
   EXPECT_LT(best, 0.1) << stranger.name;
 }
 
-TEST(Strangers, AreRefusedByRanksWhichStillConnect) {
+TEST(Strangers, RanksRejectThemAndStillConnect) {
   const Secret secret = Secret::random();
   const auto one = make_tcp_transport(parts_of(1, secret));
   std::thread answering([&] { one->connect({{.rank = 0}}, soon()); });
@@ -399,7 +399,7 @@ TEST(Strangers, AreRefusedByRanksWhichStillConnect) {
   }
 }
 
-TEST(Strangers, AreRefusedByTheStoreWhichStillServes) {
+TEST(Strangers, StoreRejectsThemAndStillServes) {
   const Secret secret = Secret::random();
   const TcpStoreServer server({.listen = {}, .secret = secret});
   for (const Stranger& stranger : strangers(Purpose::Store)) {
@@ -411,7 +411,7 @@ TEST(Strangers, AreRefusedByTheStoreWhichStillServes) {
 }
 
 /// All of them at once while a world forms, and some that send nothing and stay.
-TEST(Strangers, DoNotKeepAWorldFromForming) {
+TEST(Strangers, DoNotPreventWorldFromForming) {
   MemoryStore store;
   std::vector<Fd> silent;
   std::vector<std::thread> callers;

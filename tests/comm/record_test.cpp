@@ -16,7 +16,7 @@ Record record_of(const Call& call, std::int64_t count = 12,
   return record;
 }
 
-TEST(Record, TellsCallsApartThatDifferInOneFact) {
+TEST(Record, DistinguishesCallsThatDifferInOneField) {
   std::vector<float> data(12);
   const UserReduction one{"one", {}};
   const UserReduction other{"other", {}};
@@ -46,7 +46,7 @@ TEST(Record, TellsCallsApartThatDifferInOneFact) {
   }
 }
 
-TEST(Record, KeepsNothingOfTheCallBefore) {
+TEST(Record, KeepsNothingFromPreviousCall) {
   std::vector<float> data(12);
   const Call plain = broadcast<float>(data, 0);
   Record used = record_of(allreduce<float>(
@@ -57,7 +57,7 @@ TEST(Record, KeepsNothingOfTheCallBefore) {
   EXPECT_EQ(used.fingerprint, record_of(plain).fingerprint);
 }
 
-TEST(Record, IsCopiedWithItsSiteAndWithout) {
+TEST(Record, CopiesWithAndWithoutCallSite) {
   std::vector<float> data(12);
   const Record plain = record_of(broadcast<float>(data, 3));
   const Record placed =

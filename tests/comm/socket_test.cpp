@@ -16,7 +16,7 @@
 namespace trireme::comm {
 namespace {
 
-TEST(Address, ReadsAndPrintsHostsAndPorts) {
+TEST(Address, ParsesAndPrintsHostsAndPorts) {
   EXPECT_EQ(parse_address("node1:4000"), (Address{.host = "node1", .port = 4000}));
   EXPECT_EQ(parse_address("[::1]:123"), (Address{.host = "::1", .port = 123}));
   for (const char* text : {"node1:4000", "10.0.0.1:1", "[::1]:65535", "[fe80::1]:80"}) {
@@ -24,7 +24,7 @@ TEST(Address, ReadsAndPrintsHostsAndPorts) {
   }
 }
 
-TEST(Address, RefusesWhatIsNone) {
+TEST(Address, RejectsInvalidAddress) {
   for (const char* text : {"", "node1", ":", ":80", "node1:", "node1:0", "node1:65536", "node1:x",
                            "::1:80", "[::1]", "[]:80", "no de:80", "node1:-1", "http://a:80"}) {
     expect_error(ErrorKind::Usage, {"is not an address", "node1:4000"},
@@ -32,7 +32,7 @@ TEST(Address, RefusesWhatIsNone) {
   }
 }
 
-TEST(Socket, ListensOnLoopbackWithARealPort) {
+TEST(Socket, ListensOnLoopbackWithAssignedPort) {
   const LeakCheck leaks;
   const Listener listener = listen_on();
   EXPECT_EQ(listener.address.host, "127.0.0.1");
@@ -40,7 +40,7 @@ TEST(Socket, ListensOnLoopbackWithARealPort) {
   EXPECT_NE(::fcntl(listener.socket.get(), F_GETFD) & FD_CLOEXEC, 0);
 }
 
-TEST(Socket, MovesBytesBothWaysWithoutDelay) {
+TEST(Socket, TransfersBothWaysWithoutDelay) {
   const LeakCheck leaks;
   const SocketPair pair = connected();
   int no_delay = 0;
@@ -56,7 +56,7 @@ TEST(Socket, MovesBytesBothWaysWithoutDelay) {
   EXPECT_EQ(to_hex(bytes), to_hex(bytes_of("world")));
 }
 
-TEST(Socket, MovesMoreThanItsBuffersHold) {
+TEST(Socket, TransfersMoreThanItsBuffersHold) {
   const SocketPair pair = connected();
   const std::vector<std::byte> data(std::size_t{20} << 20, std::byte{7});
   std::thread sender([&] { send_all(pair.client, data, soon()); });
@@ -66,7 +66,7 @@ TEST(Socket, MovesMoreThanItsBuffersHold) {
   EXPECT_EQ(got, data);
 }
 
-TEST(Socket, ReachesIpv6AndNames) {
+TEST(Socket, ConnectsToIpv6AndHostNames) {
   try {
     const Listener listener = listen_on({.host = "::1"});
     EXPECT_TRUE(connect_to(listener.address, soon()).valid());
@@ -77,7 +77,7 @@ TEST(Socket, ReachesIpv6AndNames) {
   EXPECT_TRUE(connect_to({.host = "localhost", .port = listener.address.port}, soon()).valid());
 }
 
-TEST(Socket, ConnectWaitsForAServerThatIsNotUpYet) {
+TEST(Socket, ConnectWaitsForLateServer) {
   Address address;
   { address = listen_on().address; }
   Fd client;
@@ -90,7 +90,7 @@ TEST(Socket, ConnectWaitsForAServerThatIsNotUpYet) {
   EXPECT_TRUE(server.valid());
 }
 
-TEST(Socket, ConnectGivesUpAtTheDeadline) {
+TEST(Socket, ConnectGivesUpAtDeadline) {
   const LeakCheck leaks;
   Address address;
   { address = listen_on().address; }
@@ -100,7 +100,7 @@ TEST(Socket, ConnectGivesUpAtTheDeadline) {
   EXPECT_LT(since(begin).count, 1.0);
 }
 
-TEST(Socket, RefusesAPortInUse) {
+TEST(Socket, RejectsPortInUse) {
   const Listener first = listen_on();
   expect_error(ErrorKind::System, {"cannot listen on " + to_text(first.address), "in use"},
                [&] { (void)listen_on(first.address); });
@@ -108,7 +108,7 @@ TEST(Socket, RefusesAPortInUse) {
                [] { (void)listen_on({.host = "192.0.2.1"}); });
 }
 
-TEST(Socket, WaitsEndAtTheDeadline) {
+TEST(Socket, WaitsEndAtDeadline) {
   const Listener listener = listen_on();
   expect_error(ErrorKind::System, {"no connection within"},
                [&] { (void)accept_one(listener.socket, deadline_in({0.02})); });
@@ -122,7 +122,7 @@ TEST(Socket, WaitsEndAtTheDeadline) {
                [&] { send_all(pair.client, much, deadline_in({0.05})); });
 }
 
-TEST(Socket, SaysThatThePeerClosed) {
+TEST(Socket, ReportsThatPeerClosed) {
   SocketPair pair = connected();
   send_all(pair.client, bytes_of("abc"), soon());
   pair.client.reset();

@@ -29,7 +29,7 @@ class Started : public testing::TestWithParam<TransportKind> {};
 
 constexpr int kPairs = 200;
 
-TEST_P(Started, AndBlockingSendsArriveInOrder) {
+TEST_P(Started, StartedAndBlockingSendsArriveInOrder) {
   run_ranks(GetParam(), 2, [](World& world) {
     Group& all = world.all();
     for (std::int64_t i = 0; i < kPairs; ++i) {
@@ -50,7 +50,7 @@ TEST_P(Started, AndBlockingSendsArriveInOrder) {
   });
 }
 
-TEST_P(Started, AndBlockingReceivesAreServedInOrder) {
+TEST_P(Started, StartedAndBlockingReceivesCompleteInOrder) {
   run_ranks(GetParam(), 2, [](World& world) {
     Group& all = world.all();
     for (std::int64_t i = 0; i < kPairs; ++i) {
@@ -73,7 +73,7 @@ TEST_P(Started, AndBlockingReceivesAreServedInOrder) {
 
 // Counts that exceed any memory.
 
-TEST_P(Started, CountsThatOverflowAreRefused) {
+TEST_P(Started, RejectsOverflowingCounts) {
   constexpr std::int64_t kHuge = std::int64_t{1} << 62;
   run_ranks(GetParam(), 2, [](World& world) {
     for (const std::vector<std::int64_t>& counts :
@@ -93,7 +93,7 @@ TEST_P(Started, CountsThatOverflowAreRefused) {
 }
 
 /// All ranks agree, and the buffers have as many elements as the counts add up to in 64 bits: none.
-TEST_P(Started, CountsWhoseSumWrapsAroundToTheBuffersAreRefused) {
+TEST_P(Started, RejectsCountsWhoseSumWrapsAround) {
   const std::vector<std::int64_t> counts(4, std::int64_t{1} << 62);
   run_ranks(GetParam(), 4, [&](World& world) {
     try {
@@ -108,7 +108,7 @@ TEST_P(Started, CountsWhoseSumWrapsAroundToTheBuffersAreRefused) {
 }
 
 /// Started work does not take quadratic time: the bound is far above what it takes, and far below what it would.
-TEST_P(Started, ThousandsOfStartedCallsAndMessagesEnd) {
+TEST_P(Started, ThousandsOfStartedCallsAndMessagesComplete) {
   constexpr std::size_t kMany = 5000;
   run_ranks(GetParam(), 2, [](World& world) {
     std::vector<std::int64_t> values(kMany, 1);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kLongestOfOne = std::int64_t{1} << 20;
 
-TEST(StorePolicy, CopiesAllWhicheverWay) {
+TEST(StorePolicy, CopiesEverythingWithEitherStore) {
   for (const Stores first : {Stores::Cached, Stores::Streaming}) {
     StorePolicy policy(first, kLongestOfOne);
     for (int call = 0; call < 100; ++call) {
@@ -30,7 +30,7 @@ TEST(StorePolicy, CopiesAllWhicheverWay) {
 }
 
 // Both kinds of stores are tried: the first dozens of calls do not all use the same.
-TEST(StorePolicy, TriesTheOtherWay) {
+TEST(StorePolicy, TriesBothStores) {
   StorePolicy policy(Stores::Cached, kLongestOfOne);
   const auto from = numbered_bytes(100'000);
   std::vector<std::byte> to(from.size());
@@ -46,7 +46,7 @@ TEST(StorePolicy, TriesTheOtherWay) {
 }
 
 // The same in one long call, whose parts use both kinds of stores.
-TEST(StorePolicy, TriesTheOtherWayWithinALongCall) {
+TEST(StorePolicy, TriesBothStoresWithinLongCall) {
   StorePolicy policy(Stores::Cached, kLongestOfOne);
   const auto from = numbered_bytes(100'000);
   const auto part = static_cast<std::int64_t>(from.size());
@@ -66,7 +66,7 @@ TEST(StorePolicy, TriesTheOtherWayWithinALongCall) {
 }
 
 // A rank that does not decide follows the decision.
-TEST(StorePolicy, FollowsWithoutJudging) {
+TEST(StorePolicy, FollowsDecisionOfAnotherRank) {
   StorePolicy policy(Stores::Cached, kLongestOfOne);
   policy.begin(Stores::Streaming);
   EXPECT_EQ(policy.next_part(0.5), Stores::Streaming);
@@ -77,7 +77,7 @@ TEST(StorePolicy, FollowsWithoutJudging) {
 }
 
 // A proposal for a call that then did not use staging memory is not judged by the next.
-TEST(StorePolicy, DropsWhatWasNotBegun) {
+TEST(StorePolicy, IgnoresDroppedProposals) {
   StorePolicy policy(Stores::Cached, kLongestOfOne);
   for (int call = 0; call < 60; ++call) {
     EXPECT_EQ(policy.propose(Operation::Allreduce, 100'000), Stores::Cached) << call;
@@ -87,7 +87,7 @@ TEST(StorePolicy, DropsWhatWasNotBegun) {
   }
 }
 
-TEST(StorePolicy, KeepsToTheWayThatWasGivenInLongCallsOfOne) {
+TEST(StorePolicy, KeepsInitialStoresForLongRootedCalls) {
   StorePolicy policy(Stores::Cached, 1000);
   const auto from = numbered_bytes(100'000);
   std::vector<std::byte> to(from.size());
@@ -101,7 +101,7 @@ TEST(StorePolicy, KeepsToTheWayThatWasGivenInLongCallsOfOne) {
 }
 
 // Another operation, or another length, is separate: its first calls use the initial stores.
-TEST(StorePolicy, KeepsKindsOfCallsApart) {
+TEST(StorePolicy, TracksOperationsAndSizesSeparately) {
   StorePolicy policy(Stores::Streaming, kLongestOfOne);
   const auto from = numbered_bytes(100'000);
   std::vector<std::byte> to(from.size());

@@ -54,7 +54,7 @@ class AnyStore : public testing::TestWithParam<Kind> {
   std::unique_ptr<TcpStoreServer> server_;
 };
 
-TEST_P(AnyStore, KeepsValuesOfAnyBytes) {
+TEST_P(AnyStore, StoresArbitraryBytes) {
   const auto a = enter();
   const auto b = enter();
   const std::string value("\0\n\xff value", 9);
@@ -64,7 +64,7 @@ TEST_P(AnyStore, KeepsValuesOfAnyBytes) {
   EXPECT_EQ(a->get("key", soon()), "");
 }
 
-TEST_P(AnyStore, KeepsTheLongestValueAndRefusesLonger) {
+TEST_P(AnyStore, StoresLongestValueAndRejectsLonger) {
   const auto store = enter();
   std::string value(kLongestValue, 'x');
   value.back() = 'y';
@@ -79,7 +79,7 @@ TEST_P(AnyStore, KeepsTheLongestValueAndRefusesLonger) {
   store->set(std::string(1024, 'k'), "still here");
 }
 
-TEST_P(AnyStore, GetWaitsForTheKey) {
+TEST_P(AnyStore, GetWaitsForKey) {
   const auto waiting = enter();
   std::string got;
   std::thread waiter([&] { got = waiting->get("late", soon()); });
@@ -89,7 +89,7 @@ TEST_P(AnyStore, GetWaitsForTheKey) {
   EXPECT_EQ(got, "here");
 }
 
-TEST_P(AnyStore, GetEndsAtTheDeadlineAndTheStoreGoesOn) {
+TEST_P(AnyStore, GetTimesOutAndStoreContinues) {
   const auto store = enter();
   for (int i = 0; i < 3; ++i) {
     expect_error(ErrorKind::Peer, {"key 'missing' was not set within"},
@@ -100,7 +100,7 @@ TEST_P(AnyStore, GetEndsAtTheDeadlineAndTheStoreGoesOn) {
   EXPECT_EQ(store->add("missing", 41), 42);
 }
 
-TEST_P(AnyStore, AddCountsAndRefusesWhatIsNoNumber) {
+TEST_P(AnyStore, AddCountsAndRejectsNonNumbers) {
   const auto store = enter();
   EXPECT_EQ(store->add("count", 5), 5);
   EXPECT_EQ(store->add("count", -7), -2);
@@ -113,7 +113,7 @@ TEST_P(AnyStore, AddCountsAndRefusesWhatIsNoNumber) {
   EXPECT_EQ(store->add("count", 0), -2);
 }
 
-TEST_P(AnyStore, InsertKeepsTheFirstValue) {
+TEST_P(AnyStore, InsertKeepsFirstValue) {
   const auto store = enter();
   EXPECT_EQ(store->insert("key", ""), "");
   EXPECT_EQ(store->insert("key", "second"), "");
@@ -148,7 +148,7 @@ TEST_P(AnyStore, InsertHasOneWinner) {
   EXPECT_EQ(winners, 50);
 }
 
-TEST_P(AnyStore, ServesManyAtOnce) {
+TEST_P(AnyStore, ServesConcurrentClients) {
   constexpr int kClients = 24;
   constexpr int kRounds = 20;
   std::atomic<int> good = 0;
@@ -192,7 +192,7 @@ bool refused_with(const TcpStoreServer& server, const std::string& word) {
   });
 }
 
-TEST(TcpStore, RefusesAnotherSecretOnBothSides) {
+TEST(TcpStore, ReportsSecretMismatchOnBothSides) {
   const LeakCheck leaks;
   const TcpStoreServer server(server_options());
   const Clock::time_point begin = Clock::now();
@@ -203,7 +203,7 @@ TEST(TcpStore, RefusesAnotherSecretOnBothSides) {
   EXPECT_TRUE(refused_with(server, "its secret is another"));
 }
 
-TEST(TcpStore, RefusesStrangersWhileServingOthers) {
+TEST(TcpStore, RejectsForeignClientsWhileServingOthers) {
   const LeakCheck leaks;
   TcpStoreServerOptions options = server_options();
   options.handshake_patience = {0.3};
@@ -235,7 +235,7 @@ std::int64_t peak_memory_kib() {
   return usage.ru_maxrss;
 }
 
-TEST(TcpStore, ClosesOnAFloodBeforeTheHandshakeIsDone) {
+TEST(TcpStore, ClosesOnFloodBeforeHandshakeCompletes) {
   const LeakCheck leaks;
   const TcpStoreServer server(server_options());
   std::vector<std::byte> flood = hello_of_version(1);  // begins correctly
@@ -259,7 +259,7 @@ Channel rogue_of(const TcpStoreServer& server) {
   return channel;
 }
 
-TEST(TcpStore, DropsAMemberThatSendsGarbageWithTheReason) {
+TEST(TcpStore, DisconnectsMemberThatSendsGarbageWithReason) {
   const LeakCheck leaks;
   const TcpStoreServer server(server_options());
   const auto good = client_of(server);
@@ -276,7 +276,7 @@ TEST(TcpStore, DropsAMemberThatSendsGarbageWithTheReason) {
   EXPECT_EQ(good->add("alive", 1), 1);
 }
 
-TEST(TcpStore, GivesTheReasonThoughMoreHasCome) {
+TEST(TcpStore, GivesReasonDespitePendingInput) {
   const TcpStoreServer server(server_options());
   TcpStore store({.server = server.address(), .secret = job_secret()}, soon());
   Channel rogue = rogue_of(server);
@@ -305,7 +305,7 @@ TEST(TcpStore, SurvivesRandomFramesFromMembers) {
   EXPECT_EQ(good->add("alive", 1), 1);
 }
 
-TEST(TcpStore, HoldsBackFromAMemberThatDoesNotReceive) {
+TEST(TcpStore, ThrottlesMemberThatDoesNotReceive) {
   constexpr std::uint32_t kAsks = kSanitized ? 5 : 16;  // of 16 MiB each
   const LeakCheck leaks;
   const TcpStoreServer server(server_options());
@@ -337,7 +337,7 @@ TEST(TcpStore, HoldsBackFromAMemberThatDoesNotReceive) {
   }
 }
 
-TEST(TcpStore, SaysThatTheServerIsGone) {
+TEST(TcpStore, ReportsServerDisconnect) {
   const LeakCheck leaks;
   auto server = std::make_unique<TcpStoreServer>(server_options());
   const std::string address = to_text(server->address());
@@ -353,7 +353,7 @@ TEST(TcpStore, SaysThatTheServerIsGone) {
                [&] { store->set("key", "value"); });
 }
 
-TEST(TcpStore, NoticesAServerProcessThatIsKilled) {
+TEST(TcpStore, DetectsKilledServerProcess) {
   const LeakCheck leaks;
   const Listener report = listen_on();
   const pid_t child = ::fork();
@@ -378,7 +378,7 @@ TEST(TcpStore, NoticesAServerProcessThatIsKilled) {
   EXPECT_LT(since(begin).count, 1.0);
 }
 
-TEST(TcpStore, WaitsForAServerOnlyUntilTheDeadline) {
+TEST(TcpStore, WaitsForServerOnlyUntilDeadline) {
   Address address;
   { address = listen_on().address; }
   expect_error(ErrorKind::System, {"cannot connect to " + to_text(address)}, [&] {
@@ -390,7 +390,7 @@ TEST(TcpStore, WaitsForAServerOnlyUntilTheDeadline) {
   });
 }
 
-TEST(TcpStoreServer, StopsAtOnceWithClientsOfEveryKind) {
+TEST(TcpStoreServer, StopsPromptlyWithAnyClients) {
   const LeakCheck leaks;
   auto server = std::make_unique<TcpStoreServer>(server_options());
   const Fd silent = connect_to(server->address(), soon());

@@ -19,7 +19,7 @@ std::string rest_of(const std::string& frame) {
   return frame.substr(4);
 }
 
-TEST(StoreWire, RequestsReadBack) {
+TEST(StoreWire, RequestsRoundTrip) {
   const std::string bytes("a\0b\n\xff", 5);
   for (const auto what : {Request::What::Set, Request::What::Get, Request::What::Add,
                           Request::What::Cancel, Request::What::Insert}) {
@@ -35,7 +35,7 @@ TEST(StoreWire, RequestsReadBack) {
   }
 }
 
-TEST(StoreWire, RepliesReadBack) {
+TEST(StoreWire, RepliesRoundTrip) {
   const Reply reply = decode_reply(rest_of(encode(5, Reply::Status::Refused, "no")));
   EXPECT_EQ(reply.id, 5U);
   EXPECT_EQ(reply.status, Reply::Status::Refused);
@@ -43,7 +43,7 @@ TEST(StoreWire, RepliesReadBack) {
   EXPECT_EQ(decode_number(encode_number(-3)), -3);
 }
 
-TEST(StoreWire, RefusesMalformedRequests) {
+TEST(StoreWire, RejectsMalformedRequests) {
   const auto refuses = [](const std::string& rest, const std::string& word) {
     expect_error(ErrorKind::Input, {"store: malformed frame", word},
                  [&] { (void)decode_request(rest); });
@@ -63,7 +63,7 @@ TEST(StoreWire, RefusesMalformedRequests) {
                [] { (void)decode_reply(std::string("\1\0\0\0\7", 5)); });
 }
 
-TEST(FrameReader, CutsAtAnyPlace) {
+TEST(FrameReader, HandlesAnyFragmentation) {
   const std::string stream = encode(1, Reply::Status::Done, "one") +
                              encode(2, Reply::Status::Done, "") +
                              encode(3, Reply::Status::Done, std::string(1000, 'x'));
@@ -80,7 +80,7 @@ TEST(FrameReader, CutsAtAnyPlace) {
   }
 }
 
-TEST(FrameReader, RefusesAnAnnouncedGiantAtOnce) {
+TEST(FrameReader, RejectsOversizedFrameImmediately) {
   FrameReader reader;
   reader.add(bytes_of(std::string_view("\0\0\0\x7f", 4)));
   expect_error(ErrorKind::Input, {"2130706432 bytes are announced"}, [&] { (void)reader.next(); });
@@ -126,7 +126,7 @@ TEST(StoreWire, SurvivesRandomBytes) {
   EXPECT_EQ(service.waiting(), 0U);
 }
 
-TEST(StoreService, WakesAllWhoWaitOnce) {
+TEST(StoreService, WakesEachWaiterOnce) {
   StoreService service;
   const auto get = [](std::uint32_t id) {
     return Request{.id = id, .what = Request::What::Get, .key = "k", .value = {}};

@@ -67,7 +67,7 @@ class GivenUp : public testing::TestWithParam<TransportKind> {
   }
 };
 
-TEST_P(GivenUp, DoesNotContinueAloneWhenItWakes) {
+TEST_P(GivenUp, DoesNotContinueAloneAfterWaking) {
   stop_last_rank([](Group& rest, const std::function<void()>& wake) {
     if (rest.rank() == 0) {
       wake();
@@ -127,15 +127,15 @@ void expect_two_continue(const WorldOptions& options) {
   }
 }
 
-TEST_P(GivenUp, InTheMiddleOfALongMessageHoldsNobodyUp) {
+TEST_P(GivenUp, MidMessageDoesNotBlockOthers) {
   expect_two_continue({.deadline = {0.3}, .transport = GetParam()});
 }
 
-TEST(GivenUpByTls, InTheMiddleOfALongMessageHoldsNobodyUp) {
+TEST(GivenUpByTls, MidMessageDoesNotBlockOthers) {
   expect_two_continue({.deadline = {0.3}, .transport = TransportKind::Tcp, .encrypt = true});
 }
 
-TEST_F(Hosts, RankGivenUpInTheMiddleOfALongMessageHoldsNobodyUp) {
+TEST_F(Hosts, AbandonedRankMidMessageDoesNotBlockOthers) {
   const Network network;
   for (int run = 0; run < 3; ++run) {
     const test::Shared<std::atomic<int>> recovered;
@@ -155,7 +155,7 @@ std::string process_transport_name(const testing::TestParamInfo<TransportKind>& 
 INSTANTIATE_TEST_SUITE_P(Processes, GivenUp, testing::ValuesIn(test::process_transports()),
                          process_transport_name);
 
-TEST(Groups, RankThatWakesDoesNotWriteToTheMemoryOfOthers) {
+TEST(Groups, WakingRankDoesNotWriteToPeerMemory) {
   run_ranks(TransportKind::SharedMemory, 3,
             [](World& world) {
               SharedSpan<float> data = world.allocate<float>(100000);
@@ -188,7 +188,7 @@ TEST(Groups, RankThatWakesDoesNotWriteToTheMemoryOfOthers) {
 
 // A user's reduction that throws.
 
-TEST_P(Survivors, ReductionThatThrowsIsTheFaultOfItsOwnRank) {
+TEST_P(Survivors, ThrowingReductionBlamesItsOwnRank) {
   for (const Method method : {Method{}, Method::scheduled(Algorithm::Ring)}) {
     for (const Order order : {Order::Any, Order::Fixed}) {
       run_ranks(GetParam(), 3, [&](World& world) {
@@ -221,7 +221,7 @@ TEST_P(Survivors, ReductionThatThrowsIsTheFaultOfItsOwnRank) {
 }
 
 /// One rank calls shrink() on a working group: the others learn of it at once.
-TEST_P(Survivors, ShrinkingALiveGroupFailsItOnAllMembers) {
+TEST_P(Survivors, ShrinkingLiveGroupFailsOnAllMembers) {
   const auto begin = std::chrono::steady_clock::now();
   run_ranks(GetParam(), 3,
             [](World& world) {
@@ -237,7 +237,7 @@ TEST_P(Survivors, ShrinkingALiveGroupFailsItOnAllMembers) {
 }
 
 /// Rank 2 is too late; the others wait for one another, and must not be blamed.
-TEST_P(Survivors, LateRankIsNamedNotThoseThatWaitForIt) {
+TEST_P(Survivors, BlamesLateRankNotItsWaiters) {
   const Method method =
       test::is_network(GetParam()) ? Method::scheduled(Algorithm::Ring) : Method{};
   test::run_ranks_with({0.1, 0.4, 2}, GetParam(), 4, [&](World& world, double deadline) {

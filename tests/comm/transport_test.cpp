@@ -101,7 +101,7 @@ TEST_P(NetworkTransport, BytesArriveInOrder) {
 }
 
 /// A reader that does not read stops the writer: unread bytes do not pile up.
-TEST_P(NetworkTransport, UnreadBytesStopTheWriter) {
+TEST_P(NetworkTransport, UnreadBytesBlockWriter) {
   connect();
   const std::vector<std::byte> piece(256 << 10);
   std::size_t written = 0;
@@ -115,7 +115,7 @@ TEST_P(NetworkTransport, UnreadBytesStopTheWriter) {
   EXPECT_LT(written, std::size_t{64} << 20);
 }
 
-TEST_P(NetworkTransport, EndOfThePeerIsSeenAfterWhatItSent) {
+TEST_P(NetworkTransport, ReportsPeerExitAfterItsData) {
   connect();
   const std::vector<std::byte> sent = numbered_bytes(100'000);
   ASSERT_EQ(to_->write(sent, {}), sent.size());
@@ -148,7 +148,7 @@ TEST_P(NetworkTransport, EndOfThePeerIsSeenAfterWhatItSent) {
 }
 
 /// The end arrived with the last bytes, and one poll() saw both: none reports the end again.
-TEST_P(NetworkTransport, EndThatCameWithTheLastBytesIsSeen) {
+TEST_P(NetworkTransport, DetectsExitThatArrivesWithLastBytes) {
   connect();
   const std::vector<std::byte> sent = numbered_bytes(64);
   ASSERT_EQ(to_->write(sent, {}), sent.size());
@@ -173,7 +173,7 @@ TEST_P(NetworkTransport, EndThatCameWithTheLastBytesIsSeen) {
   leaving.join();
 }
 
-TEST_P(NetworkTransport, WakeEndsASleep) {
+TEST_P(NetworkTransport, WakeEndsSleep) {
   connect();
   zero_->poll(milliseconds(1));
   zero_->wake();
@@ -184,7 +184,7 @@ TEST_P(NetworkTransport, WakeEndsASleep) {
   EXPECT_LT(since(begin).count, 5.0);
 }
 
-TEST_P(NetworkTransport, RankWithAnotherSecretIsRefused) {
+TEST_P(NetworkTransport, RejectsRankWithWrongSecret) {
   const auto zero = make(parts_of(0, Secret::random()));
   const auto one = make(parts_of(1, Secret::random()));
   std::thread answering([&] {
@@ -198,7 +198,7 @@ TEST_P(NetworkTransport, RankWithAnotherSecretIsRefused) {
   answering.join();
 }
 
-TEST_P(NetworkTransport, RankThatDoesNotAnswerIsWaitedForUntilTheDeadline) {
+TEST_P(NetworkTransport, WaitsForSilentRankUntilDeadline) {
   const Secret secret = Secret::random();
   const auto one = make(parts_of(1, secret));
   const auto zero = make(parts_of(0, secret));
@@ -207,7 +207,7 @@ TEST_P(NetworkTransport, RankThatDoesNotAnswerIsWaitedForUntilTheDeadline) {
   });
 }
 
-TEST(Ucx, AddressesOfOthersAreRefused) {
+TEST(Ucx, RejectsForeignAddresses) {
   if (!has_ucx()) {
     GTEST_SKIP() << "this build has no transport ucx";
   }
@@ -219,13 +219,13 @@ TEST(Ucx, AddressesOfOthersAreRefused) {
   }
 }
 
-TEST_P(NetworkTransport, BindThatIsNoAddressOfThisMachineIsNamed) {
+TEST_P(NetworkTransport, ReportsBindAddressNotOfThisMachine) {
   NetworkParts parts = parts_of(0, Secret::random());
   parts.options.bind = "192.0.2.1";
   expect_error(ErrorKind::System, {"192.0.2.1"}, [&] { (void)make(parts); });
 }
 
-TEST_P(NetworkTransport, NothingIsLeftOpen) {
+TEST_P(NetworkTransport, LeaksNoDescriptors) {
   connect();
   leave();
   const LeakCheck leaks;
@@ -258,7 +258,7 @@ std::set<std::string> listening_addresses() {
   return addresses;
 }
 
-TEST_P(NetworkTransport, ListensOnLoopbackAlone) {
+TEST_P(NetworkTransport, ListensOnLoopbackOnly) {
   ASSERT_EQ(listening_addresses(), std::set<std::string>{});
   const auto zero = make(parts_of(0, Secret::random()));
   EXPECT_EQ(listening_addresses(), std::set<std::string>{"0100007F"});

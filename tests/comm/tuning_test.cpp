@@ -48,12 +48,12 @@ Tuning::Query query(std::int64_t bytes) {
           .bytes = {bytes}};
 }
 
-TEST(Tuning, ReadsBackWhatItWrites) {
+TEST(Tuning, TextRoundTrips) {
   EXPECT_EQ(parse_tuning(to_text(example())), example());
   EXPECT_EQ(parse_tuning(to_text(Tuning{})), Tuning{});
 }
 
-TEST(Tuning, GivesSizesToTheNearestThatWasMeasured) {
+TEST(Tuning, UsesNearestMeasuredSize) {
   Tuning tuning = example();
   extend_ranges(tuning);
   ASSERT_EQ(tuning.rows.size(), 3U);
@@ -65,7 +65,7 @@ TEST(Tuning, GivesSizesToTheNearestThatWasMeasured) {
   EXPECT_TRUE(problems(tuning).empty());
 }
 
-TEST(Tuning, FindsTheRowOfACall) {
+TEST(Tuning, FindsRowForCall) {
   Tuning tuning = example();
   extend_ranges(tuning);
   EXPECT_EQ(tuning.find(query(1023)), Method{});
@@ -81,7 +81,7 @@ TEST(Tuning, FindsTheRowOfACall) {
   EXPECT_EQ(tuning.find(other), Method{});
 }
 
-TEST(Tuning, SaysWhatIsWrong) {
+TEST(Tuning, ReportsErrors) {
   const std::string good = to_text(example());
   const auto complaint = [&](const std::string& from, const std::string& to) -> std::string {
     std::string text = good;
@@ -132,7 +132,7 @@ Tuning always(Method method) {
   return tuning;
 }
 
-TEST(Tuning, ChangesWhatIsTaken) {
+TEST(Tuning, OverridesAlgorithmChoice) {
   for (const TransportKind kind : test::transports()) {
     run_ranks(kind, 2,
               [](World& world) {
@@ -152,7 +152,7 @@ TEST(Tuning, ChangesWhatIsTaken) {
   }
 }
 
-TEST(Tuning, IsThatOfRankZero) {
+TEST(Tuning, ComesFromRankZero) {
   comm::MemoryStore store;
   const auto hub = comm::make_in_process_hub(2);
   std::vector<std::string> methods(2);
@@ -170,7 +170,7 @@ TEST(Tuning, IsThatOfRankZero) {
   EXPECT_EQ(methods, (std::vector<std::string>{"bruck", "bruck"}));
 }
 
-TEST(Tuning, MustBeRight) {
+TEST(Tuning, RejectsInvalidTuningAndCosts) {
   Tuning wrong = always(Method::scheduled(Algorithm::Pairwise));
   EXPECT_THROW(run_threads(2, [](World&) {}, {.tuning = wrong}), Error);
   EXPECT_THROW(run_threads(2, [](World&) {}, {.costs = HostCosts{}}), Error);

@@ -113,7 +113,7 @@ class JudgeTest : public testing::Test {
 
 using Rules = std::vector<Rule>;
 
-TEST_F(JudgeTest, AcceptsARunWithoutFaults) {
+TEST_F(JudgeTest, AcceptsRunWithoutFaults) {
   finish_all(kAll, 0);
   EXPECT_EQ(rules(), Rules{});
 }
@@ -138,7 +138,7 @@ TEST_F(JudgeTest, FindsCrashesAndFalseAccusations) {
   EXPECT_EQ(rules(), Rules{Rule::NoCrash});
 }
 
-TEST_F(JudgeTest, FindsARankThatContinuesAlone) {
+TEST_F(JudgeTest, FindsRankThatContinuesAlone) {
   give_up_rank_3();
   auto& events = rank(3).events;
   events.erase(events.begin() + 3, events.end());
@@ -148,7 +148,7 @@ TEST_F(JudgeTest, FindsARankThatContinuesAlone) {
   EXPECT_EQ(rules(), (Rules{Rule::Majority, Rule::OneGroup}));
 }
 
-TEST_F(JudgeTest, FindsHalvesThatBothContinue) {
+TEST_F(JudgeTest, FindsSplitBrain) {
   strike(Fault::Kind::Cut, 1, 2);
   for (int r = 0; r < 4; ++r) {
     const RankSet side = r < 2 ? 0b0011 : 0b1100;
@@ -159,7 +159,7 @@ TEST_F(JudgeTest, FindsHalvesThatBothContinue) {
   EXPECT_EQ(rules(), (Rules{Rule::Majority, Rule::OneGroup}));
 }
 
-TEST_F(JudgeTest, LetsTheHalfWithTheLowestRankContinue) {
+TEST_F(JudgeTest, LetsHalfWithLowestRankContinue) {
   strike(Fault::Kind::Cut, 1, 2);
   for (int r = 0; r < 2; ++r) {
     fail_call(r, 2.1, 3.1, 0b1100);
@@ -171,7 +171,7 @@ TEST_F(JudgeTest, LetsTheHalfWithTheLowestRankContinue) {
   EXPECT_EQ(rules(), Rules{});
 }
 
-TEST_F(JudgeTest, DoesNotCountTheDead) {
+TEST_F(JudgeTest, IgnoresDeadRanks) {
   for (const int r : {0, 1, 2}) {
     strike(Fault::Kind::Kill, r, 2);
   }
@@ -181,7 +181,7 @@ TEST_F(JudgeTest, DoesNotCountTheDead) {
   EXPECT_EQ(rules(), Rules{});
 }
 
-TEST_F(JudgeTest, FindsGroupsWithStrangersAndBarriersThatDoNotWait) {
+TEST_F(JudgeTest, FindsForeignMembersAndLeakyBarriers) {
   strike(Fault::Kind::Stop, 3, 2);
   rank(3).end = RankRecord::End::Stopped;
   for (int r = 0; r < 3; ++r) {
@@ -199,7 +199,7 @@ TEST_F(JudgeTest, FindsGroupsWithStrangersAndBarriersThatDoNotWait) {
   EXPECT_NE(std::ranges::count(rules(), Rule::Membership), 0);
 }
 
-TEST_F(JudgeTest, FindsCallsThatEndTooLate) {
+TEST_F(JudgeTest, FindsCallsThatMissTheirDeadline) {
   give_up_rank_3();
   rank(1).events[3].time = 4.5;  // its call was entered at 2.1 s, rank 3 was lost at 2 s
   EXPECT_EQ(rules(), Rules{Rule::CallInTime});
@@ -208,7 +208,7 @@ TEST_F(JudgeTest, FindsCallsThatEndTooLate) {
   EXPECT_EQ(judge(scenario_, record_).timing, Judgement::Timing::MachineBusy);
 }
 
-TEST_F(JudgeTest, WantsDeathNoticedSoonerThanSilence) {
+TEST_F(JudgeTest, ExpectsDeathDetectedSoonerThanSilence) {
   strike(Fault::Kind::Kill, 3, 2);
   for (int r = 0; r < 3; ++r) {
     fail_call(r, 1.9, 2.1, 0b1000);
@@ -220,7 +220,7 @@ TEST_F(JudgeTest, WantsDeathNoticedSoonerThanSilence) {
   EXPECT_EQ(rules(), Rules{Rule::CallInTime});
 }
 
-TEST_F(JudgeTest, FindsAShrinkThatDoesNotReturn) {
+TEST_F(JudgeTest, FindsHungShrink) {
   strike(Fault::Kind::Stop, 3, 2);
   rank(3).end = RankRecord::End::Stopped;
   for (int r = 0; r < 3; ++r) {
@@ -233,7 +233,7 @@ TEST_F(JudgeTest, FindsAShrinkThatDoesNotReturn) {
   EXPECT_EQ(rules(), (Rules{Rule::ShrinkInTime, Rule::Survival}));
 }
 
-TEST_F(JudgeTest, LetsShrinkWaitForASurvivorThatComesLate) {
+TEST_F(JudgeTest, LetsShrinkWaitForLateSurvivor) {
   give_up_rank_3();
   for (int r = 0; r < 3; ++r) {
     for (std::size_t i = 5; i < 8; ++i) {
@@ -246,13 +246,13 @@ TEST_F(JudgeTest, LetsShrinkWaitForASurvivorThatComesLate) {
   EXPECT_EQ(rules(), Rules{});
 }
 
-TEST_F(JudgeTest, FindsALeaveThatTakesTooLong) {
+TEST_F(JudgeTest, FindsSlowLeave) {
   finish_all(kAll, 0);
   rank(2).events.back().time = 12;
   EXPECT_EQ(rules(), Rules{Rule::LeaveInTime});
 }
 
-TEST_F(JudgeTest, FindsAShortSilenceThatIsTakenForAStop) {
+TEST_F(JudgeTest, FindsShortSilenceMistakenForFailure) {
   strike(Fault::Kind::Cut, 1, 2, 2.7);
   for (int r = 0; r < 2; ++r) {
     fail_call(r, 2.1, 3.1, 0b1100);
@@ -277,14 +277,14 @@ TEST_F(JudgeTest, AddsUpShortSilences) {
   EXPECT_EQ(apart.unharmed(), kAll);
 }
 
-TEST_F(JudgeTest, FindsWhatIsLeftBehind) {
+TEST_F(JudgeTest, FindsLeakedResources) {
   finish_all(kAll, 0);
   record_.left_behind = {"/dev/shm/x"};
   EXPECT_EQ(rules(), Rules{Rule::NothingLeft});
 }
 
 /// Ranks 0 and 2 declare each other dead; 1 and 3 reach both and continue with rank 2, though host 0 has rank 0.
-TEST_F(JudgeTest, CutOfAboutADeadlineMayLeaveOutEitherSide) {
+TEST_F(JudgeTest, CutNearDeadlineMayExcludeEitherSide) {
   const auto continue_without_0 = [&] {
     for (int r = 1; r < 4; ++r) {
       fail_call(r, 2.1, 3.05, 0b0001);

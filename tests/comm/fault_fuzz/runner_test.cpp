@@ -28,7 +28,7 @@ TEST(FaultRunner, FinishesEveryOpWithoutFaults) {
   EXPECT_TRUE(judge(scenario, record).violations.empty()) << describe(record);
 }
 
-TEST(FaultRunner, RecordsARankThatIsKilled) {
+TEST(FaultRunner, RecordsKilledRank) {
   const Scenario scenario = parse_scenario(
       "transport shm\ndeadline 2\nhosts 0 0\nlength 0.2\nop allreduce 10\nfault kill rank 1 at "
       "0.1\n");
@@ -38,7 +38,7 @@ TEST(FaultRunner, RecordsARankThatIsKilled) {
   EXPECT_EQ(record.ranks[1].end, RankRecord::End::Killed) << describe(record);
 }
 
-TEST(FaultRunner, NoticesADescriptorThatIsLeftOpen) {
+TEST(FaultRunner, DetectsLeakedDescriptor) {
   const Leftovers leftovers(Leftovers::Files::Unchecked);
   EXPECT_TRUE(leftovers.find().empty());
   const comm::Fd fd(open("/dev/null", O_RDONLY | O_CLOEXEC));

@@ -11,7 +11,7 @@
 namespace trireme::fault_fuzz {
 namespace {
 
-TEST(FaultScenario, PrintsAndParsesBack) {
+TEST(FaultScenario, TextRoundTrips) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     const Scenario scenario =
         random_scenario(seed, {.transport = static_cast<Transport>(seed % kTransports)});
@@ -20,7 +20,7 @@ TEST(FaultScenario, PrintsAndParsesBack) {
   }
 }
 
-TEST(FaultScenario, IsDeterminedByItsSeed) {
+TEST(FaultScenario, IsDeterminedBySeed) {
   std::set<std::string> texts;
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     EXPECT_EQ(random_scenario(seed, {}), random_scenario(seed, {}));
@@ -29,7 +29,7 @@ TEST(FaultScenario, IsDeterminedByItsSeed) {
   EXPECT_EQ(texts.size(), 50U);
 }
 
-TEST(FaultScenario, StaysOnOneHostWhereThereAreNoNamespaces) {
+TEST(FaultScenario, StaysOnOneHostWithoutNamespaces) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     const Choices choices{.transport = Transport::Tcp, .hosts = Choices::Hosts::One};
     EXPECT_EQ(random_scenario(seed, choices).host_count(), 1);
@@ -45,7 +45,7 @@ std::string error_of(const std::string& text) {
   return "no error";
 }
 
-TEST(FaultScenario, NamesWhatIsWrongWithAText) {
+TEST(FaultScenario, ReportsParseErrors) {
   const std::string good = "transport tcp\ndeadline 1\nhosts 0 1\nlength 3\nop barrier 1\n";
   EXPECT_EQ(parse_scenario("# a comment\n\n" + good).ranks(), 2);
   EXPECT_NE(error_of(good + "op dance 1\n").find("line 6: expected one of barrier"),
@@ -59,7 +59,7 @@ TEST(FaultScenario, NamesWhatIsWrongWithAText) {
 }
 
 /// Only a stop and a ring are needed; rank 3 is the one that is stopped.
-TEST(FaultScenario, IsMinimizedToWhatFails) {
+TEST(FaultScenario, MinimizesToFailingOps) {
   const Scenario from = parse_scenario(
       "transport mixed\ndeadline 1\nhosts 0 1 2 2 0\nlength 3\nop ring 5000\nop split 7\n"
       "op flood 9\nfault cut host 0 at 1 for 1\nfault stop rank 3 at 1 for 2\nfault kill rank 0 at "

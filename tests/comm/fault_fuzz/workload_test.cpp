@@ -30,7 +30,7 @@ int wrong_results(const Op& op, const std::function<std::int64_t(Rank)>& step_of
 
 class FaultWorkload : public testing::TestWithParam<int> {};
 
-TEST_P(FaultWorkload, AcceptsRightResults) {
+TEST_P(FaultWorkload, AcceptsCorrectResults) {
   for (const std::int64_t elements : {1, 1000}) {
     EXPECT_EQ(wrong_results({static_cast<Op::Kind>(GetParam()), elements}, [](Rank) { return 7; }),
               0);
@@ -38,7 +38,7 @@ TEST_P(FaultWorkload, AcceptsRightResults) {
 }
 
 /// Ranks in different steps contribute other values than their peers expect.
-TEST_P(FaultWorkload, NoticesWrongResults) {
+TEST_P(FaultWorkload, DetectsWrongResults) {
   const Op op{static_cast<Op::Kind>(GetParam()), 1000};
   const int wrong = wrong_results(op, [](Rank rank) { return std::int64_t{rank} * kRanks; });
   EXPECT_EQ(wrong > 0, op.kind != Op::Kind::Barrier);

@@ -29,7 +29,7 @@ Sequence with_long_reduce() {
   }
 }
 
-TEST(CommFuzzSequence, IsLegalAndReadsBack) {
+TEST(CommFuzzSequence, IsLegalAndRoundTrips) {
   for (const Transport transport : all_transports()) {
     for (std::uint64_t seed = 0; seed < 300; ++seed) {
       const Sequence sequence = generate(seed, {.transport = transport});
@@ -39,12 +39,12 @@ TEST(CommFuzzSequence, IsLegalAndReadsBack) {
   }
 }
 
-TEST(CommFuzzSequence, DependsOnItsSeedAlone) {
+TEST(CommFuzzSequence, DependsOnSeedOnly) {
   EXPECT_EQ(generate(7, {}), generate(7, {}));
   EXPECT_NE(generate(7, {}), generate(8, {}));
 }
 
-TEST(CommFuzzSequence, RefusesWhatRanksCannotRun) {
+TEST(CommFuzzSequence, RejectsSequencesThatCannotRun) {
   const std::string world =
       "world transport=tcp ranks=2 hosts=0.0 checksums=network connections=2 costs=none skew=none "
       "end=alone\n";
@@ -60,7 +60,7 @@ TEST(CommFuzzSequence, RefusesWhatRanksCannotRun) {
   }
 }
 
-TEST(CommFuzzShrink, LeavesOnlyWhatFails) {
+TEST(CommFuzzShrink, KeepsOnlyFailingCalls) {
   const Sequence smallest = shrink(with_long_reduce(), has_long_reduce, [] { return true; });
   EXPECT_EQ(smallest.ranks, 1);
   ASSERT_EQ(smallest.steps.size(), 1U) << to_text(smallest);
@@ -70,7 +70,7 @@ TEST(CommFuzzShrink, LeavesOnlyWhatFails) {
   EXPECT_EQ(call.sides, std::vector<Side>(1));
 }
 
-TEST(CommFuzzShrink, TriesLegalSequencesOnly) {
+TEST(CommFuzzShrink, TriesOnlyLegalSequences) {
   const Fails fails = [](const Sequence& candidate) {
     EXPECT_EQ(find_illegal(candidate), "") << to_text(candidate);
     return candidate.ranks >= 3 && has_long_reduce(candidate);
@@ -78,7 +78,7 @@ TEST(CommFuzzShrink, TriesLegalSequencesOnly) {
   EXPECT_EQ(shrink(with_long_reduce(), fails, [] { return true; }).ranks, 3);
 }
 
-TEST(CommFuzzShrink, StopsWhenToldTo) {
+TEST(CommFuzzShrink, StopsOnRequest) {
   const Sequence failing = with_long_reduce();
   EXPECT_EQ(shrink(failing, has_long_reduce, [] { return false; }), failing);
 }
