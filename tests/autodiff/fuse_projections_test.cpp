@@ -48,7 +48,7 @@ constexpr const char* kBiased = R"(graph g {
 }
 )";
 
-TEST(FuseProjections, MakesOneProductOfEachKind) {
+TEST(FuseProjections, MergesEachKindIntoOneProduct) {
   EXPECT_EQ(to_text(fuse_projections(parse_graph(kBiased))), R"(graph g {
   input %x: f32[2,5,12]
   input %dy: f32[2,5,4,3]
@@ -88,7 +88,7 @@ TEST(FuseProjections, MakesOneProductOfEachKind) {
 
 // Grouped heads; only the rotations and the attention are recomputed. The gradient of v is read before those of q and k
 // are rotated.
-TEST(FuseProjections, PacksWhatIsRecomputed) {
+TEST(FuseProjections, PacksRecomputedProjections) {
   const Graph graph = parse_graph(R"(graph g {
   input %x: f32[2,5,12]
   input %dy: f32[2,5,4,2]
@@ -152,7 +152,7 @@ double needed_flops(const Graph& graph) {
   return sum;
 }
 
-TEST(FuseProjections, KeepsTheFlopsThatUtilizationCounts) {
+TEST(FuseProjections, KeepsModelFlops) {
   const Graph graph = parse_graph(kBiased);
   EXPECT_DOUBLE_EQ(needed_flops(fuse_projections(graph)), needed_flops(graph));
 }
@@ -164,7 +164,7 @@ Graph biased_with(std::string_view old, std::string_view by) {
   return parse_graph(text);
 }
 
-TEST(FuseProjections, LeavesAloneWhatDoesNotMatch) {
+TEST(FuseProjections, SkipsProjectionsThatDoNotMatch) {
   const std::string_view no_more = "  output y = %y\n";
   for (const Graph& graph : {
            biased_with("%xv: f32[2,5,4,3] = einsum(%x,",

@@ -93,7 +93,7 @@ void check_case(const OpCase& c) {
   }
 }
 
-TEST(Gradients, AgreeWithCentralDifferences) {
+TEST(Gradients, MatchCentralDifferences) {
   int checked = 0;
   for (const OpCase& c : op_cases()) {
     if (op_named(c.op).gradient != nullptr) {
@@ -105,7 +105,7 @@ TEST(Gradients, AgreeWithCentralDifferences) {
 }
 
 // Finite differences cannot check it: they are smaller than the resolution of bf16.
-TEST(Gradients, OfACastAreCastBack) {
+TEST(Gradients, CastBackThroughCast) {
   const Graph graph = parse_graph(
       "graph g {\n parameter %w: f32[2]\n %c: bf16[2] = cast(%w) to=\"bf16\"\n"
       " %s: bf16[] = reduce_sum(%c) axes=[0]\n}");
@@ -113,7 +113,7 @@ TEST(Gradients, OfACastAreCastBack) {
   EXPECT_EQ(to_text(with.graph.value(with.values[0]).type), "f32[2]");
 }
 
-TEST(Gradients, AreOfScalars) {
+TEST(Gradients, RequireScalarLoss) {
   const Graph graph = parse_graph("graph g {\n parameter %w: f32[2]\n}");
   EXPECT_THROW((void)add_gradients(graph, graph.find("w"), {graph.find("w")}), Error);
 }

@@ -12,7 +12,7 @@
 namespace trireme::testing {
 namespace {
 
-TEST(RemoveDeadNodes, LeavesWhatOutputsAndUpdatesNeed) {
+TEST(RemoveDeadNodes, KeepsWhatOutputsAndUpdatesNeed) {
   const Graph graph = parse_graph(R"(graph g {
   input %x: f32[2,3]
   input %unused: f32[5]
@@ -43,7 +43,7 @@ TEST(RemoveDeadNodes, LeavesWhatOutputsAndUpdatesNeed) {
 )");
 }
 
-TEST(MergeEqualNodes, LeavesTheFirstOfEqualOnes) {
+TEST(MergeEqualNodes, KeepsFirstOfEqualNodes) {
   const Graph graph = parse_graph(R"(graph g {
   input %x: f32[2]
   %a: f32[2] = exp(%x)
@@ -72,7 +72,7 @@ TEST(MergeEqualNodes, LeavesTheFirstOfEqualOnes) {
 )");
 }
 
-TEST(MergeEqualNodes, LeavesPhasesAndBlocksApart) {
+TEST(MergeEqualNodes, KeepsPhasesAndBlocksSeparate) {
   const Graph graph = parse_graph(R"(graph g {
   input %x: f32[2]
   %a: f32[2] = exp(%x) @block(0)
@@ -86,7 +86,7 @@ TEST(MergeEqualNodes, LeavesPhasesAndBlocksApart) {
   EXPECT_EQ(merge_equal_nodes(graph), graph);
 }
 
-TEST(FuseElementwise, MakesOneNodeOfAGroup) {
+TEST(FuseElementwise, FusesGroupIntoOneNode) {
   const Graph graph = parse_graph(R"(graph g {
   input %x: f32[2,3]
   parameter %w: f32[3,3]
@@ -117,7 +117,7 @@ TEST(FuseElementwise, MakesOneNodeOfAGroup) {
 }
 
 // %b is read by the backward, %d is an output, %s has another shape, %n is in another block.
-TEST(FuseElementwise, LeavesAloneWhatIsReadFromOutside) {
+TEST(FuseElementwise, SkipsNodesReadOutsideGroup) {
   const Graph graph = parse_graph(R"(graph g {
   input %x: f32[2,3]
   input %s: f32[]
@@ -151,7 +151,7 @@ TEST(FuseElementwise, LeavesAloneWhatIsReadFromOutside) {
 }
 
 // The gather is for block 1; it starts while block 0 computes, and does not separate its nodes.
-TEST(FuseElementwise, GoesOnPastAGatherThatIsBegunEarly) {
+TEST(FuseElementwise, ContinuesPastEarlyGather) {
   const Graph graph = parse_graph(R"(graph g {
   input %x: f32[2,3]
   parameter %w: f32[1,3]
@@ -173,7 +173,7 @@ TEST(FuseElementwise, GoesOnPastAGatherThatIsBegunEarly) {
 )text");
 }
 
-TEST(FuseElementwise, ChangesNoResultInF64) {
+TEST(FuseElementwise, PreservesF64Results) {
   const Graph graph = parse_graph(R"(graph g {
     input %x: f64[4,3]
     parameter %w1: f64[3]
@@ -203,7 +203,7 @@ TEST(FuseElementwise, ChangesNoResultInF64) {
   }
 }
 
-TEST(Optimize, ChangesNoResult) {
+TEST(Optimize, PreservesResults) {
   const Chain chain = make_chain({.widths = {6, 6, 6, 6, 6},
                                   .between = {"layer_norm", "silu"},
                                   .products_per_block = 2,
@@ -219,7 +219,7 @@ TEST(Optimize, ChangesNoResult) {
 }
 
 /// What dloss needs moves before the loss; 5 classes become 128, and the weight's gradient loses the padding.
-TEST(FuseClassifier, PadsClassesAndJoinsTheLossWithItsGradient) {
+TEST(FuseClassifier, PadsClassesAndFusesLossWithGradient) {
   const Graph graph = parse_graph(R"(graph g {
   input %h: f32[4,8]
   input %targets: i32[4]
@@ -261,7 +261,7 @@ TEST(FuseClassifier, PadsClassesAndJoinsTheLossWithItsGradient) {
 }
 
 /// A result that is needed elsewhere is not fused away.
-TEST(FuseFollowers, JoinsProductsWithWhatFollows) {
+TEST(FuseFollowers, FusesProductsWithTheirFollowers) {
   const Graph graph = parse_graph(R"(graph g {
   input %x: f32[4,8]
   input %dy: f32[4,8]
@@ -310,7 +310,7 @@ TEST(FuseFollowers, JoinsProductsWithWhatFollows) {
 }
 
 /// Logits that something else reads stay as they are.
-TEST(FuseClassifier, LeavesLogitsThatAreAnOutput) {
+TEST(FuseClassifier, KeepsLogitsThatAreOutputs) {
   GraphBuilder builder(parse_graph(R"(graph g {
   input %h: f32[4,8]
   input %targets: i32[4]

@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-TEST(OptimizerText, ParsesBack) {
+TEST(OptimizerText, RoundTrips) {
   for (const char* text :
        {"adamw,beta1=0.8,beta2=0.999,eps=1e-06,weight-decay=0.05", "sgd,weight-decay=0.5",
         "momentum,momentum=0.5,nesterov=on,weight-decay=0", "adagrad,eps=0.1,weight-decay=0",
@@ -28,7 +28,7 @@ TEST(OptimizerText, HasDefaults) {
   EXPECT_EQ(name_of(parse_optimizer("muon,momentum=0.9")), "muon");
 }
 
-TEST(OptimizerText, NamesWhatIsWrong) {
+TEST(OptimizerText, ReportsErrors) {
   struct Wrong {
     const char* text;
     const char* words;

@@ -31,7 +31,7 @@ std::vector<ChainOptions> chains() {
       {.widths = {3, 4, 5}, .between = {}}};
 }
 
-TEST(Recompute, GivesTheSameGradientsBitForBit) {
+TEST(Recompute, GradientsAreBitIdentical) {
   for (const ChainOptions& options : chains()) {
     const Chain chain = make_chain(options);
     const auto expected = results_of(chain.graph, chain.leaves);
@@ -45,7 +45,7 @@ TEST(Recompute, GivesTheSameGradientsBitForBit) {
   }
 }
 
-TEST(Recompute, KeepsLess) {
+TEST(Recompute, ReducesStoredActivations) {
   const Chain chain = make_chain(chains()[1]);
   const Bytes all = kept_bytes(chain.graph);
   const Bytes some = kept_bytes(recompute(chain.graph, selective()));
@@ -56,21 +56,21 @@ TEST(Recompute, KeepsLess) {
   EXPECT_EQ(least.count, 4 * 4 * (5 + 4 + 2));
 }
 
-TEST(Recompute, NoneChangesNothing) {
+TEST(Recompute, NoneLeavesGraphUnchanged) {
   const Chain chain = make_chain(chains()[1]);
   EXPECT_EQ(recompute(chain.graph, {}), chain.graph);
   const FlopCount count = count_flops(chain.graph);
   EXPECT_EQ(count.model().products, count.hardware().products);
 }
 
-TEST(Recompute, SelectiveDoesNoProductAgain) {
+TEST(Recompute, SelectiveRecomputesNoProducts) {
   const Chain chain = make_chain(chains()[1]);
   const FlopCount count = count_flops(recompute(chain.graph, selective()));
   EXPECT_EQ(count.of(Phase::Recompute).products, 0);
   EXPECT_GT(count.of(Phase::Recompute).others, 0);
 }
 
-TEST(Recompute, IsDoneJustBeforeTheBackwardOfItsBlock) {
+TEST(Recompute, HappensRightBeforeBackwardOfItsBlock) {
   const Graph graph = parse_graph(R"(graph g {
   input %x: f32[2,3]
   parameter %w: f32[3,3]
@@ -111,7 +111,7 @@ double forward_products(const ChainOptions& options) {
 // Every product is recomputed, because relu's backward reads it. With the gradient of the input the backward is two
 // forwards F, and the total is 4 F for a model's 3 F. Without it the first layer's share F1 is missing in both:
 // (4 F - F1) / (3 F - F1).
-TEST(Recompute, OfAStackOfProductsCostsAForwardMore) {
+TEST(Recompute, OfProductChainCostsOneExtraForward) {
   ChainOptions options{.batch = 8, .widths = {16, 32, 8, 24, 4}, .between = {"relu"}};
   const double f = forward_products(options);
   const double f1 = 2.0 * 8 * 16 * 32;
@@ -190,7 +190,7 @@ void expect_best(const Graph& graph, const BruteForce& all, Bytes budget) {
   }
 }
 
-TEST(RecomputePlan, IsTheBestOfAll) {
+TEST(RecomputePlan, IsOptimal) {
   std::mt19937 generator(5);
   std::uniform_int_distribution<std::int64_t> width(1, 9);
   const std::vector<std::vector<std::string>> betweens{
@@ -213,7 +213,7 @@ TEST(RecomputePlan, IsTheBestOfAll) {
 
 // %a is kept as soon as one of the blocks is recomputed, and only once if both are: 32 bytes instead of the 64 of %b
 // and %d. Plus the 4 of the loss, which the update reads.
-TEST(RecomputePlan, CountsAValueBetweenTwoBlocksOnce) {
+TEST(RecomputePlan, CountsValueSharedByTwoBlocksOnce) {
   const Graph forward = parse_graph(R"(graph g {
   input %x: f32[8]
   parameter %w: f32[8]
@@ -236,7 +236,7 @@ TEST(RecomputePlan, CountsAValueBetweenTwoBlocksOnce) {
   }
 }
 
-TEST(RecomputeBy, DoesWhatTheChoiceSays) {
+TEST(RecomputeBy, FollowsChoice) {
   const Graph graph = make_chain(chains()[1]).graph;
   EXPECT_EQ(recompute_by(graph, {}), graph);
   EXPECT_EQ(recompute_by(graph, {.mode = RecomputeMode::Full}), recompute(graph, full()));
@@ -248,7 +248,7 @@ TEST(RecomputeBy, DoesWhatTheChoiceSays) {
                [&] { (void)recompute_by(graph, {.budget = Bytes{least.count - 1}}); });
 }
 
-TEST(RecomputePlan, TakesLongChains) {
+TEST(RecomputePlan, HandlesLongChains) {
   const ChainOptions options{.batch = 1,
                              .widths = std::vector<std::int64_t>(65, 2),
                              .between = {"layer_norm", "gelu"},

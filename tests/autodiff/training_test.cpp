@@ -136,11 +136,11 @@ void adamw_by_hand(Cell& c, double g, int step) {
   c.p -= kRate * m / (std::sqrt(v) + 1e-8);
 }
 
-TEST(Training, SgdIsTheLoopByHand) {
+TEST(Training, SgdMatchesHandWrittenLoop) {
   expect_same_course({.optimizer = Sgd{}}, Loop([](Cell& c, double g, int) { c.p -= kRate * g; }));
 }
 
-TEST(Training, MomentumIsTheLoopByHand) {
+TEST(Training, MomentumMatchesHandWrittenLoop) {
   expect_same_course({.optimizer = Momentum{.momentum = 0.8, .decay = 0.1}},
                      Loop([](Cell& c, double g, int) {
                        c.m = 0.8 * c.m + (g + 0.1 * c.p);
@@ -148,7 +148,7 @@ TEST(Training, MomentumIsTheLoopByHand) {
                      }));
 }
 
-TEST(Training, NesterovIsTheLoopByHand) {
+TEST(Training, NesterovMatchesHandWrittenLoop) {
   expect_same_course({.optimizer = Momentum{.momentum = 0.8, .nesterov = true}},
                      Loop([](Cell& c, double g, int) {
                        c.m = 0.8 * c.m + g;
@@ -156,28 +156,28 @@ TEST(Training, NesterovIsTheLoopByHand) {
                      }));
 }
 
-TEST(Training, AdagradIsTheLoopByHand) {
+TEST(Training, AdagradMatchesHandWrittenLoop) {
   expect_same_course({.optimizer = Adagrad{}}, Loop([](Cell& c, double g, int) {
                        c.v += g * g;
                        c.p -= kRate * g / (std::sqrt(c.v) + 1e-10);
                      }));
 }
 
-TEST(Training, AdamWIsTheLoopByHand) {
+TEST(Training, AdamWMatchesHandWrittenLoop) {
   expect_same_course({.optimizer = AdamW{}}, Loop(adamw_by_hand));
 }
 
-TEST(Training, ClipsByTheNormOfAllGradients) {
+TEST(Training, ClipsByGlobalGradientNorm) {
   expect_same_course({.optimizer = Sgd{}, .clip_limit = 0.3},
                      Loop([](Cell& c, double g, int) { c.p -= kRate * g; }));
 }
 
-TEST(Training, ALossScaleChangesNothing) {
+TEST(Training, LossScaleDoesNotChangeResults) {
   expect_same_course({.optimizer = AdamW{}, .clip_limit = 0.3, .loss_scaling = LossScaling{}},
                      Loop(adamw_by_hand));
 }
 
-TEST(Training, LeavesEverythingAsItWasIfGradientsAreNotFinite) {
+TEST(Training, SkipsUpdateWhenGradientsAreNotFinite) {
   for (const DType dtype : {DType::F32, DType::F64}) {
     Stepper stepper(make_training_graph(mlp_graph(kSizes, dtype), {.loss_scaling = LossScaling{}}),
                     mlp_leaves(kSizes));
@@ -196,7 +196,7 @@ TEST(Training, LeavesEverythingAsItWasIfGradientsAreNotFinite) {
 }
 
 /// The loss may overflow even if its gradient, here 1, does not.
-TEST(Training, LeavesEverythingAsItWasIfTheLossIsNotFinite) {
+TEST(Training, SkipsUpdateWhenLossIsNotFinite) {
   const Graph graph = make_training_graph(parse_graph(R"(graph g {
     input %x: f64[]
     parameter %w: f64[]
@@ -254,7 +254,7 @@ TEST(Training, PrintsAsText) {
 )");
 }
 
-TEST(Training, ParametersInF32HaveNoMasterCopy) {
+TEST(Training, F32ParametersHaveNoMasterCopy) {
   for (const DType dtype : {DType::F32, DType::F64}) {
     const Graph graph = make_training_graph(mlp_graph(kSizes, dtype));
     for (const ValueId id : graph.with_origin(Origin::State)) {
@@ -264,7 +264,7 @@ TEST(Training, ParametersInF32HaveNoMasterCopy) {
 }
 
 /// Steps of 1/4096 are lost in bf16, which rounds 1 - 1/4096 to 1; 64 of them add up to 1/64 in the master copy.
-TEST(Training, TinyUpdatesDoNotVanishWithAMasterCopy) {
+TEST(Training, MasterCopyKeepsTinyUpdates) {
   const std::string forward = R"(graph g {
     parameter %w: bf16[]
     %wide: f32[] = cast(%w) to="f32"
@@ -286,7 +286,7 @@ TEST(Training, TinyUpdatesDoNotVanishWithAMasterCopy) {
   }
 }
 
-TEST(Training, NamesCanBeExceptedFromDecay) {
+TEST(Training, SupportsDecayExemptionByName) {
   const Graph graph =
       make_training_graph(parse_graph(kForward), {.decay_from_rank = 0, .no_decay = {"w"}});
   for (const Node& node : graph.nodes()) {
@@ -297,7 +297,7 @@ TEST(Training, NamesCanBeExceptedFromDecay) {
   }
 }
 
-TEST(Training, TakesInputsThatTheForwardHas) {
+TEST(Training, AcceptsInputsOfForwardGraph) {
   GraphBuilder builder(parse_graph(kForward));
   (void)builder.input("step", {DType::I64, {}});
   const Graph graph = make_training_graph(builder.finish());
@@ -306,7 +306,7 @@ TEST(Training, TakesInputsThatTheForwardHas) {
   require_valid(graph);
 }
 
-TEST(Training, RefusesWhatItCannotTrain) {
+TEST(Training, RejectsUntrainableGraphs) {
   EXPECT_THROW((void)make_training_graph(parse_graph("graph g {\n}")), Error);
   EXPECT_THROW((void)make_training_graph(parse_graph(kForward), {.loss_scaling = LossScaling{}}),
                Error);
