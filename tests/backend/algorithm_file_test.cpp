@@ -11,7 +11,7 @@ namespace {
 const cuda::AlgorithmBits kSome{1, 2, 0xfedcba9876543210ULL, 0, 5, 6, 7, ~0ULL};
 const cuda::AlgorithmBits kOther{9};
 
-TEST(AlgorithmFile, KeepsWhatSeveralProcessesFind) {
+TEST(AlgorithmFile, MergesEntriesFromConcurrentProcesses) {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/cache/algorithms.txt";
   cuda::AlgorithmFile one(path);
@@ -25,7 +25,7 @@ TEST(AlgorithmFile, KeepsWhatSeveralProcessesFind) {
   EXPECT_FALSE(later.find("NVIDIA H200: a"));
 }
 
-TEST(AlgorithmFile, SkipsLinesThatAreDamaged) {
+TEST(AlgorithmFile, SkipsDamagedLines) {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/algorithms.txt";
   cuda::AlgorithmFile(path).add("key", kSome);
@@ -35,7 +35,7 @@ TEST(AlgorithmFile, SkipsLinesThatAreDamaged) {
   EXPECT_FALSE(file.find("short"));
 }
 
-TEST(AlgorithmFile, KeepsNothingWithoutAPath) {
+TEST(AlgorithmFile, StoresNothingWithoutPath) {
   cuda::AlgorithmFile file("");
   file.add("key", kSome);
   EXPECT_EQ(file.find("key"), kSome);

@@ -14,7 +14,7 @@ namespace {
 
 class CpuKernels : public ::testing::TestWithParam<DType> {};
 
-TEST_P(CpuKernels, AgreeWithReferences) {
+TEST_P(CpuKernels, MatchReferences) {
   for (const int threads : {1, 2}) {
     const std::unique_ptr<Device> device = make_cpu_device({.threads = threads, .pinned = false});
     for (const OpCase& c : op_cases()) {
@@ -27,7 +27,7 @@ TEST_P(CpuKernels, AgreeWithReferences) {
   }
 }
 
-TEST_P(CpuKernels, AgreeBeyondTheirBlocks) {
+TEST_P(CpuKernels, MatchReferencesBeyondBlockSizes) {
   for (const int threads : {1, 2, 3}) {
     const std::unique_ptr<Device> device = make_cpu_device({.threads = threads, .pinned = false});
     for (const OpCase& c : large_cases()) {
@@ -40,7 +40,7 @@ TEST_P(CpuKernels, AgreeBeyondTheirBlocks) {
 }
 
 /// The reference, which takes no scratch memory, would compute them in f64 on one thread, and allocate in the step.
-TEST_P(CpuKernels, LeaveNoProductAndNoTableToTheReference) {
+TEST_P(CpuKernels, CoverEveryProductAndTableLookup) {
   const std::unique_ptr<Device> device = make_cpu_device({.threads = 2, .pinned = false});
   std::vector<OpCase> cases;
   for (const char* equation : {"bhtd,hdcz->bzct", "xhtd,hdcz->zctx", "tdhx,czhd->tzcx"}) {
@@ -60,7 +60,7 @@ TEST_P(CpuKernels, LeaveNoProductAndNoTableToTheReference) {
 }
 
 /// Ops without a kernel run by the reference, always: a new op needs a kernel, or a line here and in reference.cpp.
-TEST(ReferenceKernels, AreAllThereIsForTheseOps) {
+TEST(ReferenceKernels, AreOnlyKernelsForTheseOps) {
   std::vector<std::string_view> without;
   for (const Op* op : all_ops()) {
     if (!op->is_view && !op->communicates && !cpu::has_kernel(op->name)) {
@@ -78,7 +78,7 @@ TEST(ReferenceKernels, AreAllThereIsForTheseOps) {
   }
 }
 
-TEST(ReferenceKernels, AreNotForOtherOps) {
+TEST(ReferenceKernels, AreUnusedForOtherOps) {
   const std::vector<TensorType> x{{DType::F32, Shape{2}}, {DType::F32, Shape{2}}};
   const KernelRequest request{
       .op = find_op("add"), .attributes = {}, .inputs = x, .outputs = {x[0]}};

@@ -56,20 +56,20 @@ class CudaKernels : public ::testing::TestWithParam<DType> {
   std::unique_ptr<Device> device_;
 };
 
-TEST_P(CudaKernels, AgreeWithReferences) {
+TEST_P(CudaKernels, MatchReferences) {
   for (const OpCase& c : op_cases()) {
     check(c, graph_of(c, GetParam()));
     check(c, graph_with_copies(c, GetParam()));
   }
 }
 
-TEST_P(CudaKernels, AgreeBeyondTheirBlocks) {
+TEST_P(CudaKernels, MatchReferencesBeyondBlockSizes) {
   for (const OpCase& c : large_cases()) {
     check(c, graph_of(c, GetParam()));
   }
 }
 
-TEST_P(CudaKernels, RefuseOtherOpsByName) {
+TEST_P(CudaKernels, RejectUnsupportedOpsByName) {
   for (const OpCase& c : op_cases()) {
     if (kRefused.contains(c.op)) {
       try {

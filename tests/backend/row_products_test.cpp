@@ -53,7 +53,7 @@ std::vector<float> multiply(const Product& p, const std::vector<float>& a,
   return y;
 }
 
-TEST(RowInvariantProduct, ComputesEachRowAsIfItWereAlone) {
+TEST(RowInvariantProduct, ComputesEachRowIndependently) {
   for (const bool transposed : {false, true}) {
     for (const auto& [rows, summed, columns] : {std::tuple(7, 37, 5), std::tuple(3, 1, 4),
                                                 std::tuple(33, 130, 2500), std::tuple(2, 64, 1)}) {

@@ -60,7 +60,7 @@ class FirstStep {
 };
 
 /// No op of these models produces infinities on purpose, so every finding is a real problem.
-TEST(RunChecked, IsTheStepWhereAllIsFinite) {
+TEST(RunChecked, MatchesStepWhenValuesAreFinite) {
   for (const char* name : {"gpt-nano", "llama-tiny", "switch-mini"}) {
     const std::unique_ptr<Device> device = one_thread();
     FirstStep checked(preset_model(name), *device);
@@ -74,7 +74,7 @@ TEST(RunChecked, IsTheStepWhereAllIsFinite) {
   }
 }
 
-TEST(RunChecked, NamesTheParameterThatHadIt) {
+TEST(RunChecked, NamesNonFiniteParameter) {
   const std::unique_ptr<Device> device = one_thread();
   FirstStep step(preset_model("gpt-nano"), *device);
   std::vector<float> weight = read(step.execution(), "wte.weight");
@@ -88,7 +88,7 @@ TEST(RunChecked, NamesTheParameterThatHadIt) {
 
 /// 3e38 is representable in f32; its products are not. The infinity propagates to everything after
 /// it.
-TEST(RunChecked, NamesTheFirstNodeOfAll) {
+TEST(RunChecked, NamesFirstNonFiniteNode) {
   const std::unique_ptr<Device> device = one_thread();
   FirstStep step(preset_model("gpt-nano"), *device);
   constexpr std::string_view kWeight = "h.1.mlp.c_fc.weight";
@@ -116,7 +116,7 @@ constexpr std::string_view kRoot = R"(graph g {
   output loss = %loss
 })";
 
-TEST(RunChecked, FindsWhatHappensInTheBackwardOnly) {
+TEST(RunChecked, FindsNonFiniteValuesInBackward) {
   for (const bool scaling : {false, true}) {
     const std::unique_ptr<Device> device = one_thread();
     Execution execution(
@@ -146,7 +146,7 @@ TEST(RunChecked, FindsWhatHappensInTheBackwardOnly) {
   }
 }
 
-TEST(RunChecked, TellsWhatWasFused) {
+TEST(RunChecked, DescribesFusedNodes) {
   const std::unique_ptr<Device> device = one_thread();
   Execution execution(make_program(fuse_elementwise(parse_graph(R"(graph g {
     input %x: f32[2,3]

@@ -132,13 +132,13 @@ double difference(const Model& model, const Graph& a, const Graph& b, int thread
   return largest;
 }
 
-TEST(TrainingStep, DoesNotDependOnTheNumberOfThreads) {
+TEST(TrainingStep, IsIndependentOfThreadCount) {
   const Model model = make_model(small_model(DType::F32), kBatch);
   const Graph graph = training_graph(model, AdamW{});
   EXPECT_EQ(difference<float>(model, graph, graph, 2), 0);
 }
 
-TEST(TrainingStep, IsTheSameWhenFused) {
+TEST(TrainingStep, FusionPreservesResults) {
   const Model wide = make_model(small_model(DType::F64), kBatch);
   const Graph graph = training_graph(wide, AdamW{});
   EXPECT_LT(difference<double>(wide, graph, fuse_elementwise(graph), 1), 1e-12);
@@ -151,7 +151,7 @@ constexpr Fusions kAll{
     .classifier = true, .projections = true, .products = true, .norms = true, .updates = true};
 
 /// With 19 classes, which are padded, and 24, which are not.
-TEST(TrainingStep, IsTheSameWithTheFusionsOfAnAccelerator) {
+TEST(TrainingStep, AcceleratorFusionsPreserveResults) {
   for (const Family family : {Family::Gpt2, Family::Llama}) {
     for (const std::int64_t vocabulary : {19, 24}) {
       ModelConfig config = small_model(DType::F64);
@@ -170,7 +170,7 @@ TEST(TrainingStep, IsTheSameWithTheFusionsOfAnAccelerator) {
 }
 
 /// With what the device fuses. In bf16, kernels of the two devices round differently.
-TEST(CudaTraining, FollowsTheCpu) {
+TEST(CudaTraining, MatchesCpu) {
   if (cuda_device_count() == 0) {
     GTEST_SKIP() << "no CUDA device";
   }
@@ -197,7 +197,7 @@ TEST(CudaTraining, FollowsTheCpu) {
 }
 
 /// With attention by the library, in several blocks.
-TEST(CudaTraining, HasTheSameBitsTwiceIfItMustBeReproducible) {
+TEST(CudaTraining, IsBitReproducibleWhenRequested) {
   if (cuda_device_count() == 0) {
     GTEST_SKIP() << "no CUDA device";
   }
@@ -227,7 +227,7 @@ TEST(CudaTraining, HasTheSameBitsTwiceIfItMustBeReproducible) {
 }
 
 /// Parameters in bf16 are rounded by the node that updates their master copies, in place.
-TEST(TrainingStep, RoundsParametersWhereTheyAreUpdated) {
+TEST(TrainingStep, FusesRoundingIntoOptimizerUpdate) {
   const Model model = make_model(small_model(DType::BF16), kBatch);
   const Graph graph = fuse_for(remove_dead_nodes(training_graph(model, AdamW{})), kAll);
   EXPECT_TRUE(std::ranges::none_of(graph.nodes(), [](const Node& node) {
