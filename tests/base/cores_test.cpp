@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-TEST(UsableCores, AreThoseThatTheProcessMayRunOn) {
+TEST(UsableCores, MatchProcessAffinity) {
   cpu_set_t all;
   ASSERT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
   // One core less, and then only one.
@@ -31,7 +31,7 @@ TEST(UsableCores, AreThoseThatTheProcessMayRunOn) {
   ASSERT_EQ(sched_setaffinity(0, sizeof(all), &all), 0);
 }
 
-TEST(AllowedCores, AreOneAfterPinning) {
+TEST(AllowedCores, PinningLeavesOne) {
   const std::vector<int> before = allowed_core_ids();
   ASSERT_FALSE(before.empty());
   std::thread([last = before.back()] {

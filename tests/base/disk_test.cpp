@@ -30,7 +30,7 @@ TEST(ReplaceFile, WritesAndReplaces) {
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"a"});
 }
 
-TEST(ReplaceFile, SyncsTheFileBeforeItsNameAndTheNameLast) {
+TEST(ReplaceFile, SyncsFileBeforeRenameAndFolderLast) {
   const TemporaryFolder folder;
   std::vector<std::string> changes;
   replace_file(folder / "a", "text", Disk([&](std::string_view change, const std::string&) {
@@ -40,7 +40,7 @@ TEST(ReplaceFile, SyncsTheFileBeforeItsNameAndTheNameLast) {
             (std::vector<std::string>{"create", "write", "sync", "rename", "sync folder"}));
 }
 
-TEST(ReplaceFile, LeavesTheOldOneAndNothingElseWhenItFails) {
+TEST(ReplaceFile, KeepsOldFileOnFailure) {
   for (int stop = 0; stop < 4; ++stop) {
     const TemporaryFolder folder;
     replace_file(folder / "a", "old");
@@ -56,12 +56,12 @@ TEST(ReplaceFile, LeavesTheOldOneAndNothingElseWhenItFails) {
   }
 }
 
-TEST(ReplaceFile, NamesTheFileThatTheCallerKnows) {
+TEST(ReplaceFile, ErrorsNameTargetFile) {
   expect_error(ErrorKind::System, "cannot write '/nowhere/a': No such file",
                [] { replace_file("/nowhere/a", "x"); });
 }
 
-TEST(Disk, CutsLongWritesSoThatEachCanFail) {
+TEST(Disk, SplitsLongWrites) {
   const TemporaryFolder folder;
   int writes = 0;
   const Disk disk(
@@ -71,7 +71,7 @@ TEST(Disk, CutsLongWritesSoThatEachCanFail) {
   EXPECT_EQ(std::filesystem::file_size(folder / "a"), (2U << 20) + 1);
 }
 
-TEST(Disk, RemovesFoldersWithTheirContentAndLinksWithoutTheirTarget) {
+TEST(Disk, RemovesFoldersRecursivelyWithoutFollowingLinks) {
   const TemporaryFolder folder;
   const Disk disk;
   disk.make_folder(folder / "kept");
@@ -86,13 +86,13 @@ TEST(Disk, RemovesFoldersWithTheirContentAndLinksWithoutTheirTarget) {
   EXPECT_EQ(content_of(folder / "kept/file"), "x");
 }
 
-TEST(MappedFile, GivesTheContentAlsoOfAnEmptyFile) {
+TEST(MappedFile, MapsEmptyAndNonEmptyFiles) {
   const TemporaryFolder folder;
   EXPECT_EQ(MappedFile(folder.file("a", "hello")).text(), "hello");
   EXPECT_TRUE(MappedFile(folder.file("b", "")).bytes().empty());
 }
 
-TEST(MappedFile, SaysWhyItCannotRead) {
+TEST(MappedFile, ReportsWhyItCannotRead) {
   const TemporaryFolder folder;
   expect_error(ErrorKind::System, "none': No such file", [&] { MappedFile file(folder / "none"); });
   expect_error(ErrorKind::System, "not a regular file", [&] { MappedFile file(folder.path()); });

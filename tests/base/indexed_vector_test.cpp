@@ -15,7 +15,7 @@ struct NodeNumber {
 };
 enum class Color { Red, Green };
 
-TEST(IndexedVector, IsIndexedByNumbersEnumeratorsAndIds) {
+TEST(IndexedVector, SupportsNumbersEnumeratorsAndIds) {
   IndexedVector<std::int32_t, double> by_rank(std::int32_t{3});
   by_rank[2] = 5;
   EXPECT_EQ(by_rank.items(), (std::vector<double>{0, 0, 5}));
@@ -27,14 +27,14 @@ TEST(IndexedVector, IsIndexedByNumbersEnumeratorsAndIds) {
   EXPECT_EQ(*by_node[NodeNumber{1}], 7);
 }
 
-TEST(IndexedVector, ChecksIndicesOfAt) {
+TEST(IndexedVector, AtChecksBounds) {
   IndexedVector<std::int32_t, int> few(2, 1);
   EXPECT_EQ(few.at(1), 1);
   EXPECT_THROW((void)few.at(2), std::out_of_range);
   EXPECT_THROW((void)few.at(-1), std::out_of_range);
 }
 
-TEST(IndexedVector, IsARangeAndHoldsBits) {
+TEST(IndexedVector, IsRangeAndHoldsBits) {
   IndexedVector<std::int64_t, bool> bits(4);
   bits[std::int64_t{2}] = true;
   EXPECT_EQ(std::ranges::count(bits, true), 1);

@@ -25,12 +25,12 @@ std::string parse_failure(const std::string& text) {
   return message_of([&] { (void)parse_json(text, "plan"); });
 }
 
-TEST(Json, ReportsTheLineOfASyntaxError) {
+TEST(Json, ReportsLineOfSyntaxError) {
   const std::string message = parse_failure("{\n  \"a\": 1,\n  \"b\" true\n}");
   EXPECT_EQ(message.rfind("plan: line 3, column 10: ", 0), 0U) << message;
 }
 
-TEST(Json, RefusesAFieldGivenTwice) {
+TEST(Json, RejectsDuplicateFields) {
   EXPECT_EQ(parse_failure(R"({"a": {"b": 1, "b": 2}})"), "plan: field 'b' is given twice");
   EXPECT_EQ(parse_json(R"([{"b": 1}, {"b": 2}])", "plan").size(), 2U);
 }
@@ -48,7 +48,7 @@ TEST(Json, SurvivesHostileDocuments) {
   EXPECT_LT(parse_failure("\"" + std::string(1'000'000, 'x')).size(), 400U);
 }
 
-TEST(Json, PrintsWhatWasBuilt) {
+TEST(Json, PrintsBuiltDocument) {
   Json json{{"name", "ring"}, {"ranks", 4}, {"seconds", 0.5}, {"whole", 2.0}};
   json["sizes"] = std::vector<std::int64_t>{1, -2};
   json["none"] = nullptr;
@@ -80,7 +80,7 @@ TEST(Json, ErasesAndUpdatesMembers) {
   EXPECT_EQ(json.dump(), R"({"b":3,"c":4})");
 }
 
-TEST(Json, ReportsValuesOfAnotherType) {
+TEST(Json, ReportsTypeMismatch) {
   const Json json{{"a", 1}, {"b", Json::array({"x"})}};
   EXPECT_EQ(message_of([&] { (void)json.at("a").get<std::string>(); }),
             "expected a text in JSON, found '1'");
@@ -92,7 +92,7 @@ TEST(Json, ReportsValuesOfAnotherType) {
             R"(expected a number in JSON, found '"x"')");
 }
 
-TEST(JsonObject, NamesTheFieldByItsPath) {
+TEST(JsonObject, NamesFieldByPath) {
   const Json value =
       parse_json(R"({"name": 3, "count": 1.5, "size": 8e10, "big": 18446744073709551615})", "plan");
   const JsonObject object(value, "plan", "stages[2]", {"name", "count", "size", "big", "gone"});
@@ -108,7 +108,7 @@ TEST(JsonObject, NamesTheFieldByItsPath) {
   EXPECT_EQ(object.optional_text("gone"), "");
 }
 
-TEST(JsonObject, SuggestsTheNearestKnownField) {
+TEST(JsonObject, SuggestsNearestKnownField) {
   const Json value = parse_json(R"({"nodse": 3})", "plan");
   EXPECT_EQ(message_of([&] {
               const JsonObject object(value, "plan", "", {"name", "nodes"});
@@ -122,13 +122,13 @@ TEST(JsonObject, SuggestsTheNearestKnownField) {
             "plan: the document is not an object { … }");
 }
 
-TEST(InQuotes, KeepsAMessageOnOneShortLine) {
+TEST(InQuotes, KeepsMessageOnOneShortLine) {
   EXPECT_EQ(in_quotes("a\nb\xff"), "'a?b?'");
   EXPECT_EQ(in_quotes("µ"), "'µ'");
   EXPECT_LT(in_quotes(std::string(1000, 'x')).size(), 70U);
 }
 
-TEST(AppendJsonString, ReadsBackAsItWas) {
+TEST(AppendJsonString, RoundTrips) {
   for (const std::string& text :
        {std::string(), std::string("plain"), std::string("\"\\\b\n\x1f\x7f/"), std::string("µ … 𝄞"),
         std::string("a\0b", 3)}) {
@@ -140,7 +140,7 @@ TEST(AppendJsonString, ReadsBackAsItWas) {
 
 /// Any bytes give valid JSON, and valid UTF-8 comes back unchanged: our definition of UTF-8 is the
 /// parser's.
-TEST(AppendJsonString, AgreesWithTheParserOnUtf8ForRandomBytes) {
+TEST(AppendJsonString, AgreesWithParserOnUtf8ForRandomBytes) {
   std::mt19937 random(7);
   int valid = 0;
   for (int i = 0; i < 200'000; ++i) {
@@ -161,7 +161,7 @@ TEST(AppendJsonString, AgreesWithTheParserOnUtf8ForRandomBytes) {
   EXPECT_GT(valid, 1000);
 }
 
-TEST(AppendJsonNumber, ReadsBackAsTheSameDouble) {
+TEST(AppendJsonNumber, RoundTripsDoubles) {
   std::mt19937_64 random(7);
   for (int i = 0; i < 20'000; ++i) {
     const auto number = std::bit_cast<double>(random());

@@ -5,7 +5,7 @@
 namespace trireme {
 namespace {
 
-TEST(SettingList, SplitsAHeadAndSettings) {
+TEST(SettingList, SplitsHeadAndSettings) {
   const SettingList list = split_settings(" adamw, beta2=0.9 ,noise,name=");
   EXPECT_EQ(list.head, "adamw");
   ASSERT_EQ(list.settings.size(), 3U);
@@ -16,7 +16,7 @@ TEST(SettingList, SplitsAHeadAndSettings) {
   EXPECT_EQ(list.settings[2].value, "");
 }
 
-TEST(SettingList, FindsANameThatIsGivenTwice) {
+TEST(SettingList, FindsDuplicateName) {
   EXPECT_EQ(split_settings("8").repeated_name(), std::nullopt);
   EXPECT_EQ(split_settings("8,a=1,b=1").repeated_name(), std::nullopt);
   EXPECT_EQ(split_settings("8,a=1,b=1,a=2").repeated_name(), "a");

@@ -23,7 +23,7 @@ TEST(Text, ParsesWholeIntegersOnly) {
   }
 }
 
-TEST(Text, SuggestsTheNearestWordIfItIsNear) {
+TEST(Text, SuggestsNearestWordWithinDistance) {
   const std::vector<std::string> words{"ring", "bruck", "recursive-doubling"};
   EXPECT_EQ(nearest_word("rign", words), "ring");
   EXPECT_EQ(nearest_word("recursive-dubling", words), "recursive-doubling");
@@ -32,7 +32,7 @@ TEST(Text, SuggestsTheNearestWordIfItIsNear) {
   EXPECT_FALSE(nearest_word("", words));
 }
 
-TEST(Check, ThrowsABugThatNamesTheCondition) {
+TEST(Check, ReportsFailedConditionAsBug) {
   try {
     TRIREME_CHECK(1 + 1 == 3, "arithmetic");
     FAIL() << "no throw";

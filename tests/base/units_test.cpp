@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-TEST(Bytes, ReadsBinaryAndDecimalUnits) {
+TEST(Bytes, ParsesBinaryAndDecimalUnits) {
   EXPECT_EQ(parse_bytes("0").count, 0);
   EXPECT_EQ(parse_bytes("512").count, 512);
   EXPECT_EQ(parse_bytes("512 B").count, 512);
@@ -23,7 +23,7 @@ TEST(Bytes, IsExactForEveryInteger) {
             9007199254740993);  // 2^53 + 1: not representable as a double
 }
 
-TEST(Bytes, RefusesWhatIsNotASizeAndSaysWhy) {
+TEST(Bytes, RejectsInvalidSizesWithReason) {
   for (const char* text :
        {"", "abc", "-1", "-5K", "1.5", "0.3K", "1 X", "1e30", "nan", "inf", "1K2", "KiB"}) {
     try {
@@ -36,7 +36,7 @@ TEST(Bytes, RefusesWhatIsNotASizeAndSaysWhy) {
   }
 }
 
-TEST(Bytes, PrintsInTheUnitThatReadsBest) {
+TEST(Bytes, PrintsInMostReadableUnit) {
   EXPECT_EQ(to_text(Bytes{0}), "0 B");
   EXPECT_EQ(to_text(Bytes{1000}), "1000 B");
   EXPECT_EQ(to_text(Bytes{1024}), "1 KiB");
@@ -44,7 +44,7 @@ TEST(Bytes, PrintsInTheUnitThatReadsBest) {
   EXPECT_EQ(to_text(Bytes{1 << 20}), "1 MiB");
 }
 
-TEST(Seconds, ReadsUnitsRoundedOnce) {
+TEST(Seconds, ParsesUnitsWithOneRounding) {
   EXPECT_EQ(parse_seconds("1.5us").count, 1.5e-6);
   EXPECT_EQ(parse_seconds("0.1ns").count, 1e-10);
   EXPECT_EQ(parse_seconds("1 ns").count, 1e-9);
@@ -54,13 +54,13 @@ TEST(Seconds, ReadsUnitsRoundedOnce) {
   EXPECT_EQ(parse_seconds("0").count, 0.0);
 }
 
-TEST(Seconds, RefusesWhatIsNotATime) {
+TEST(Seconds, RejectsInvalidTimes) {
   for (const char* text : {"", "us", "-1us", "1 year", "1.5.2us", "nan", "inf s"}) {
     EXPECT_THROW((void)parse_seconds(text), Error) << text;
   }
 }
 
-TEST(Seconds, PrintsInTheUnitThatReadsBest) {
+TEST(Seconds, PrintsInMostReadableUnit) {
   EXPECT_EQ(to_text(Seconds{0}), "0 s");
   EXPECT_EQ(to_text(Seconds{1.5e-6}), "1.5 us");
   EXPECT_EQ(to_text(Seconds{7.9856e-6}), "7.986 us");

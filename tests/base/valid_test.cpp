@@ -24,11 +24,11 @@ std::vector<std::string> problems(const Share& share) {
   return found;
 }
 
-TEST(RequireValid, AcceptsAValueWithoutProblems) {
+TEST(RequireValid, AcceptsValidValue) {
   EXPECT_NO_THROW(require_valid(Share{0.5}));
 }
 
-TEST(RequireValid, ThrowsTheFirstProblem) {
+TEST(RequireValid, ThrowsFirstProblem) {
   expect_error(ErrorKind::Usage, "a share is below 0", [] { require_valid(Share{-1}); });
   expect_error(ErrorKind::Input, "shares.json: a share is below 0",
                [] { require_valid(Share{-1}, ErrorKind::Input, "shares.json"); });
