@@ -28,7 +28,7 @@ Cluster three_levels() {
       .notes = {}};
 }
 
-TEST(Cluster, FindsTheInnermostLinkThatJoinsTwoRanks) {
+TEST(Cluster, FindsInnermostLinkBetweenTwoRanks) {
   const Cluster cluster = three_levels();
   ASSERT_TRUE(problems(cluster).empty()) << problems(cluster).front();
   EXPECT_EQ(cluster.devices(), 16);
@@ -43,14 +43,14 @@ TEST(Cluster, FindsTheInnermostLinkThatJoinsTwoRanks) {
   }
 }
 
-TEST(Cluster, CostOfAMessageDependsOnTheLink) {
+TEST(Cluster, MessageCostDependsOnLink) {
   const Cluster cluster = cluster_preset("figure-4x4");
   const Link& fast = cluster.link_between(0, 3);
   const Link& slow = cluster.link_between(3, 4);
   EXPECT_LT(fast.alpha.count + 1e6 * fast.beta.count, slow.alpha.count + 1e6 * slow.beta.count);
 }
 
-TEST(Cluster, RefusesLinksThatAreNot) {
+TEST(Cluster, RejectsMissingLinks) {
   const Cluster cluster = three_levels();
   EXPECT_THROW((void)cluster.link_between(0, 16), Error);
   EXPECT_THROW((void)cluster.link_between(-1, 0), Error);
@@ -65,7 +65,7 @@ TEST(Cluster, OneDeviceNeedsNoLink) {
   EXPECT_TRUE(problems(cluster).empty());
 }
 
-TEST(MessageCost, GoesStraightBetweenItsPoints) {
+TEST(MessageCost, InterpolatesLinearly) {
   MessageCost cost{"shm", {1}, {2}, {}};
   EXPECT_EQ(cost.at({10}), (MessagePoint{{10}, {21}, {21}}));  // alpha and beta
   cost.points = {{{10}, {1}, {2}}, {{20}, {3}, {5}}, {{40}, {4}, {6}}};
@@ -156,7 +156,7 @@ TEST(Cluster, VerifyFindsEveryPlantedFlaw) {
   }
 }
 
-TEST(Rates, PrintInTheUnitThatReadsBest) {
+TEST(Rates, PrintInMostReadableUnit) {
   EXPECT_EQ(to_text(FlopRate{989.4e12}), "989.4 TFLOP/s");
   EXPECT_EQ(to_text(FlopRate{1978.9e12}), "1.9789 PFLOP/s");
   EXPECT_EQ(to_text(ByteRate{3.35e12}), "3.35 TB/s");

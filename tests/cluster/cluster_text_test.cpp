@@ -145,7 +145,7 @@ class RandomCluster {
   std::mt19937 random_;
 };
 
-TEST(ClusterText, ReadsBackAnyCluster) {
+TEST(ClusterText, RoundTripsAnyCluster) {
   RandomCluster clusters(11);
   for (int i = 0; i < 500; ++i) {
     const Cluster cluster = clusters.make();
@@ -154,14 +154,14 @@ TEST(ClusterText, ReadsBackAnyCluster) {
   }
 }
 
-TEST(ClusterText, ReadsBackEveryPreset) {
+TEST(ClusterText, RoundTripsEveryPreset) {
   for (const std::string& name : cluster_preset_names()) {
     const Cluster cluster = cluster_preset(name);
     EXPECT_EQ(parse_cluster(to_text(cluster)), cluster);
   }
 }
 
-TEST(ClusterText, IsWhatPeopleCanWrite) {
+TEST(ClusterText, AcceptsHandWrittenText) {
   const Cluster cluster = parse_cluster(R"({
     "name": "mine", "nodes": 2, "devices_per_node": 1,
     "device": {"name": "box", "memory_bytes": 16e9, "peak_flops_per_second": {"bf16": {"dense": 1e14}}},
@@ -175,7 +175,7 @@ TEST(ClusterText, IsWhatPeopleCanWrite) {
   EXPECT_EQ(cluster.link_between(0, 1).alpha, Seconds{2e-5});
 }
 
-TEST(ClusterText, ErrorsNameTheFieldOrTheLine) {
+TEST(ClusterText, ErrorsNameFieldOrLine) {
   const std::string good = to_text(cluster_preset("laptop"));
   ASSERT_EQ(parse_failure(good), "no error");
   EXPECT_EQ(parse_failure(with(good, "\"nodes\"", "\"node\"")),
@@ -225,7 +225,7 @@ TEST(MixedClusters, TextRoundTrips) {
   EXPECT_EQ(parse_cluster(to_text(priced)), priced);
 }
 
-TEST(MixedClusters, AreTheWeakestOfTheirKinds) {
+TEST(MixedClusters, UseWeakestOfTheirKinds) {
   const Cluster cluster = cluster_preset("2xdgx-a100+dgx-h100");
   const Cluster slow = cluster_preset("dgx-a100:3");
   EXPECT_EQ(cluster.devices(), 24);
@@ -239,7 +239,7 @@ TEST(MixedClusters, AreTheWeakestOfTheirKinds) {
   EXPECT_TRUE(problems(nodes_of_kind(cluster, 1)).empty());
 }
 
-TEST(MixedClusters, MistakesAreNamed) {
+TEST(MixedClusters, ReportErrors) {
   const std::string text = to_text(cluster_preset("2xdgx-a100+dgx-h100"));
   EXPECT_NE(parse_failure(with(text, "\"nodes\": 3", "\"nodes\": 4")).find("joined"),
             std::string::npos);

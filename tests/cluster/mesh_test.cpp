@@ -32,7 +32,7 @@ Mesh random_mesh(std::mt19937& random) {
   return Mesh(axes);
 }
 
-TEST(Mesh, CoordinatesAndRanksUndoEachOther) {
+TEST(Mesh, CoordinatesAndRanksAreInverse) {
   std::mt19937 random(1);
   for (int i = 0; i < 200; ++i) {
     const Mesh mesh = random_mesh(random);
@@ -55,7 +55,7 @@ void expect_group_varies_one_axis(const Mesh& mesh, std::size_t axis,
   }
 }
 
-TEST(Mesh, GroupsAlongAnAxisPartitionTheRanksAndDifferInThatAxisOnly) {
+TEST(Mesh, GroupsAlongAxisPartitionRanksAndDifferOnlyInThatAxis) {
   std::mt19937 random(2);
   for (int i = 0; i < 100; ++i) {
     const Mesh mesh = random_mesh(random);
@@ -73,7 +73,7 @@ TEST(Mesh, GroupsAlongAnAxisPartitionTheRanksAndDifferInThatAxisOnly) {
   }
 }
 
-TEST(Mesh, ReadsBackWhatItPrints) {
+TEST(Mesh, TextRoundTrips) {
   std::mt19937 random(3);
   for (int i = 0; i < 200; ++i) {
     const Mesh mesh = random_mesh(random);
@@ -83,7 +83,7 @@ TEST(Mesh, ReadsBackWhatItPrints) {
   EXPECT_EQ(parse_mesh(""), Mesh());
 }
 
-TEST(Mesh, RefusesTextThatIsNoMesh) {
+TEST(Mesh, RejectsInvalidText) {
   for (const char* text :
        {"data", "data=", "=2", "data=x", "data=0", "data=-2", "data=2,", "data=2,data=2", "a b=2",
         "data=2=2", "data=3000000000", "a=65536,b=65536", "data=1.5", "é=2"}) {
@@ -91,7 +91,7 @@ TEST(Mesh, RefusesTextThatIsNoMesh) {
   }
 }
 
-TEST(Mesh, RefusesWhatItDoesNotHave) {
+TEST(Mesh, RejectsUnknownAxesAndRanks) {
   const Mesh mesh = parse_mesh("data=2,tensor=4");
   EXPECT_THROW((void)mesh.coordinates(8), Error);
   EXPECT_THROW((void)mesh.coordinates(-1), Error);
@@ -101,7 +101,7 @@ TEST(Mesh, RefusesWhatItDoesNotHave) {
   EXPECT_THROW((void)mesh.group_of("data", 8), Error);
 }
 
-TEST(Mesh, MustUseAllDevicesOfTheCluster) {
+TEST(Mesh, MustUseAllDevicesOfCluster) {
   const Cluster cluster = cluster_preset("dgx-h100:2");
   EXPECT_TRUE(problems(parse_mesh("data=2,tensor=8"), cluster).empty());
   EXPECT_EQ(

@@ -24,7 +24,7 @@ double sparse(const char* device, const char* dtype) {
   return device_preset(device).peak(dtype, Sparsity::Structured)->count;
 }
 
-TEST(DevicePresets, PeakTableOfTheH100B5) {
+TEST(DevicePresets, H100PeakTableMatchesSource) {
   EXPECT_EQ(dense("H100", "BF16"), 989.4e12);
   EXPECT_EQ(sparse("H100", "BF16"), 1978.9e12);
   EXPECT_EQ(dense("h100", "fp16"), 989.4e12);
@@ -40,17 +40,17 @@ TEST(DevicePresets, PeakTableOfTheH100B5) {
   EXPECT_EQ(device_preset("h100").peak("f32", Sparsity::Structured), std::nullopt);
 }
 
-TEST(DevicePresets, PeaksOfTheUsualTrainers) {
+TEST(DevicePresets, CommonTrainingDevicesHavePublishedPeaks) {
   EXPECT_EQ(dense("v100-pcie", "f16"), 112e12);
   EXPECT_EQ(dense("v100", "f16"), 125e12);
   EXPECT_EQ(dense("a100", "bf16"), 312e12);
 }
 
-TEST(DevicePresets, PeakOfTheB200F1) {
+TEST(DevicePresets, B200HasPublishedPeak) {
   EXPECT_EQ(dense("b200", "f16"), 2.25e15);
 }
 
-TEST(DevicePresets, AnUnknownPeakIsAbsentAndAWrongNameAnError) {
+TEST(DevicePresets, UnknownPeakIsAbsentAndUnknownNameIsError) {
   EXPECT_EQ(device_preset("cpu").peak("f32"), std::nullopt);
   EXPECT_EQ(device_preset("cpu").memory, std::nullopt);
   EXPECT_EQ(device_preset("v100").peak("bf16"), std::nullopt);
@@ -58,7 +58,7 @@ TEST(DevicePresets, AnUnknownPeakIsAbsentAndAWrongNameAnError) {
   EXPECT_THROW((void)device_preset("h101"), Error);
 }
 
-TEST(DevicePresets, EachNamesItsSourceAndHasAtMostTwiceThePeakWithSparsity) {
+TEST(DevicePresets, EachCitesSourceAndSparsePeakIsAtMostDouble) {
   for (const std::string& name : device_preset_names()) {
     const DeviceSpec device = device_preset(name);
     EXPECT_EQ(device.name, name);
@@ -71,7 +71,7 @@ TEST(DevicePresets, EachNamesItsSourceAndHasAtMostTwiceThePeakWithSparsity) {
   }
 }
 
-TEST(ClusterPresets, AreSoundAndSayWhatIsAssumed) {
+TEST(ClusterPresets, AreValidAndListAssumptions) {
   for (const std::string& name : cluster_preset_names()) {
     const Cluster cluster = cluster_preset(name);
     EXPECT_EQ(cluster.name, name);
@@ -92,7 +92,7 @@ TEST(ClusterPresets, LinksCountOneDirection) {
   EXPECT_DOUBLE_EQ(1 / a100.link_between(0, 8).beta.count, 25e9);
 }
 
-TEST(ClusterPresets, FigureHasFourNodesOfFourWithFastAndSlowLinks) {
+TEST(ClusterPresets, FigurePresetHasFourNodesOfFourWithFastAndSlowLinks) {
   const Cluster figure = cluster_preset("figure-4x4");
   EXPECT_EQ(figure.nodes, 4);
   EXPECT_EQ(figure.devices_per_node, 4);
@@ -100,7 +100,7 @@ TEST(ClusterPresets, FigureHasFourNodesOfFourWithFastAndSlowLinks) {
   EXPECT_LT(figure.link_between(0, 1).alpha.count, figure.link_between(0, 15).alpha.count);
 }
 
-TEST(ClusterPresets, TakeANumberOfNodes) {
+TEST(ClusterPresets, AcceptNodeCount) {
   const Cluster four = cluster_preset("DGX-H100:4");
   EXPECT_EQ(four.name, "dgx-h100:4");
   EXPECT_EQ(four.devices(), 32);
@@ -108,12 +108,12 @@ TEST(ClusterPresets, TakeANumberOfNodes) {
   EXPECT_EQ(cluster_preset("dgx-h100:65536").devices(), 524288);
 }
 
-TEST(ClusterPresets, TakeANumberOfNodesInFrontToo) {
+TEST(ClusterPresets, AcceptLeadingNodeCount) {
   EXPECT_EQ(cluster_preset("2048xdgx-h100"), cluster_preset("dgx-h100:2048"));
   EXPECT_EQ(cluster_preset("1xlaptop"), cluster_preset("laptop"));
 }
 
-TEST(ClusterPresets, PodsAndEthernetHaveOneFabric) {
+TEST(ClusterPresets, PodsAndEthernetHaveSingleFabric) {
   const Cluster v4 = cluster_preset("tpu-v4-pod");
   EXPECT_EQ(v4.devices(), 4096);
   ASSERT_EQ(v4.links.size(), 1U);
@@ -135,7 +135,7 @@ TEST(ClusterPresets, BlackwellAndVoltaNodes) {
   EXPECT_DOUBLE_EQ(1 / volta.link_between(0, 8).beta.count, 6.25e9);
 }
 
-TEST(ClusterPresets, RefuseWithTheFix) {
+TEST(ClusterPresets, RejectionsSuggestFix) {
   EXPECT_EQ(preset_failure("dgx-h10"), "unknown cluster 'dgx-h10'; did you mean dgx-h100?");
   EXPECT_EQ(
       preset_failure("supercomputer"),
@@ -153,7 +153,7 @@ TEST(ClusterPresets, RefuseWithTheFix) {
   }
 }
 
-TEST(ClusterPresets, MixedOnesNeedEqualNodes) {
+TEST(ClusterPresets, MixedPresetsNeedEqualNodes) {
   EXPECT_NE(preset_failure("dgx-h100+nvl72-gb200").find("equally many"), std::string::npos);
   EXPECT_NE(preset_failure("tpu-v4-pod+tpu-v5p-pod").find("cannot be joined"), std::string::npos)
       << preset_failure("tpu-v4-pod+tpu-v5p-pod");
@@ -161,7 +161,7 @@ TEST(ClusterPresets, MixedOnesNeedEqualNodes) {
       << preset_failure("dgx-h100+");
 }
 
-TEST(DevicePresets, PowerIsThatOfTheDatasheet) {
+TEST(DevicePresets, PowerMatchesDatasheet) {
   EXPECT_EQ(device_preset("a100").power, Power{400});
   EXPECT_EQ(device_preset("h100").power, Power{700});
   EXPECT_EQ(device_preset("cpu").power, std::nullopt);
