@@ -14,7 +14,7 @@ Payload even_payload(const Schedule& schedule) {
 }
 
 // The simulated time of a schedule equals its formula.
-TEST(Formula, IsTheTimeOfTheScheduleForEveryRankCountAndRoot) {
+TEST(Formula, MatchesScheduleTimeForEveryRankCountAndRoot) {
   for_every_schedule(1, 33, [](const Case& c, const Schedule& schedule) {
     const Payload payload = even_payload(schedule);
     const double timed = time_schedule(schedule, payload, kCosts).seconds.count;
@@ -29,7 +29,7 @@ TEST(Formula, IsTheTimeOfTheScheduleForEveryRankCountAndRoot) {
 }
 
 // Inside the nodes over fast links, between them over slow ones.
-TEST(Formula, OfTwoLevelsIsTheTimeOnTwoLevels) {
+TEST(Formula, TwoLevelFormulaMatchesTwoLevelTime) {
   for_every_schedule(2, 24, [](const Case& c, const Schedule& schedule) {
     if (c.algorithm != Algorithm::TwoLevel || c.operation == Operation::Barrier) {
       return;
@@ -44,7 +44,7 @@ TEST(Formula, OfTwoLevelsIsTheTimeOnTwoLevels) {
   });
 }
 
-TEST(Formula, NeverBeatsTheLowerBound) {
+TEST(Formula, NeverBeatsLowerBound) {
   for_every_schedule(1, 33, [](const Case& c, const Schedule&) {
     const Formula cost = formula(c.operation, c.algorithm, c.options);
     const Terms all = cost.inner + cost.outer;
@@ -67,7 +67,7 @@ TEST(Formula, NeverBeatsTheLowerBound) {
 }
 
 // The bound also holds for the schedules themselves, whatever the size of their blocks.
-TEST(Timing, IsNeverBelowTheLowerBound) {
+TEST(Timing, IsNeverBelowLowerBound) {
   for_every_schedule(2, 17, [](const Case& c, const Schedule& schedule) {
     if (c.operation == Operation::Barrier) {
       return;
@@ -85,7 +85,7 @@ TEST(Timing, IsNeverBelowTheLowerBound) {
 }
 
 // Optimality: the algorithms that reach the lower bounds.
-TEST(Formula, MeetsTheBoundsThatItShould) {
+TEST(Formula, MeetsTightBounds) {
   for (Rank p = 2; p <= 33; ++p) {
     const double rounds = std::ceil(std::log2(p));
     const double r = (p - 1.0) / p;
@@ -115,7 +115,7 @@ TEST(Formula, MeetsTheBoundsThatItShould) {
 }
 
 // Uneven blocks in lock step cost as much as the largest block.
-TEST(Timing, OfAnUnevenRingIsThatOfItsLargestBlock) {
+TEST(Timing, UnevenRingIsBoundByLargestBlock) {
   for (const Rank p : {2, 3, 7, 8}) {
     for (const std::int64_t n : {1, p - 1, p + 1, 1000003}) {
       const double block = std::ceil(static_cast<double>(n) / p);
@@ -131,7 +131,7 @@ TEST(Timing, OfAnUnevenRingIsThatOfItsLargestBlock) {
 }
 
 // At n = alpha/beta latency and bandwidth have equal weight.
-TEST(Timing, OfOneMessageIsAlphaPlusBytesTimesBeta) {
+TEST(Timing, MessageTakesAlphaPlusBytesTimesBeta) {
   const Schedule message = build(Operation::Broadcast, Algorithm::Mst, {.ranks = 2});
   EXPECT_DOUBLE_EQ(time_schedule(message, {1000}, kCosts).seconds.count, 2e-6);
   EXPECT_DOUBLE_EQ(time_schedule(message, {250, 4}, kCosts).seconds.count, 2e-6);
@@ -139,7 +139,7 @@ TEST(Timing, OfOneMessageIsAlphaPlusBytesTimesBeta) {
 
 // A collective costs more than a message of the same size; the ring's bandwidth ratio approaches
 // 2(p-1)/p.
-TEST(Timing, OfACollectiveIsMoreThanThatOfAMessage) {
+TEST(Timing, CollectiveTakesLongerThanMessage) {
   const std::int64_t n = std::int64_t{16} << 30;
   const double message = 1e-6 + static_cast<double>(n) * 1e-9;
   const CostModel no_gamma = CostModel::uniform({1e-6}, {1e-9}, {0});
@@ -160,7 +160,7 @@ TEST(Timing, RingReduceScatterBeatsReducePlusScatter) {
 }
 
 // Crossing slow links once per node beats a flat ring.
-TEST(Timing, TwoLevelsBeatAFlatRingOverSlowLinks) {
+TEST(Timing, TwoLevelsBeatFlatRingOverSlowLinks) {
   const CostModel costs{{{4, {1e-6}, {1e-11}}, {0, {5e-6}, {1e-9}}}, {1e-12}};
   const Payload payload{64 << 20};
   const Schedule flat = build(Operation::Allreduce, Algorithm::Ring, {.ranks = 16});
@@ -172,7 +172,7 @@ TEST(Timing, TwoLevelsBeatAFlatRingOverSlowLinks) {
   EXPECT_DOUBLE_EQ(costs.between(3, 4).alpha.count, 5e-6);
 }
 
-TEST(Traffic, CountsMessagesAsTheDocumentsDo) {
+TEST(Traffic, MessageCountsMatchDocumentation) {
   for (Rank p = 2; p <= 17; ++p) {
     EXPECT_EQ(
         count_traffic(build(Operation::Broadcast, Algorithm::Mst, {.ranks = p}), {1}).messages,
@@ -191,7 +191,7 @@ TEST(Traffic, CountsMessagesAsTheDocumentsDo) {
 
 // What all ranks do alike is counted and timed at once; writing the messages out must give the same
 // result.
-TEST(Traffic, OfARuleIsThatOfItsMessages) {
+TEST(Traffic, CompactFormMatchesIndividualMessages) {
   for_every_schedule(2, 9, [](const Case& c, const Schedule& schedule) {
     const Schedule by_hand = spelled_out(schedule);
     for (const std::int64_t elements : {std::int64_t{2520}, std::int64_t{2521}}) {
@@ -210,7 +210,7 @@ TEST(Traffic, OfARuleIsThatOfItsMessages) {
 }
 
 // In a ring every rank sends in every step.
-TEST(Traffic, KeepsEveryRankOfARingBusy) {
+TEST(Traffic, RingKeepsEveryRankBusy) {
   for (const Rank busy :
        count_traffic(build(Operation::Allreduce, Algorithm::Ring, {.ranks = 9}), {9})
            .busy_senders) {
@@ -220,7 +220,7 @@ TEST(Traffic, KeepsEveryRankOfARingBusy) {
 
 // Binary tree, K = 7, 15, 10: (K-1) gradients up and (K-1) models down; an inner worker forwards
 // two.
-TEST(Traffic, OfABinaryTreeIsOneGradientUpAndOneModelDown) {
+TEST(Traffic, BinaryTreeSendsOneGradientUpAndOneModelDown) {
   for (const Rank k : {7, 10, 15}) {
     const Traffic up =
         count_traffic(build(Operation::Reduce, Algorithm::BinaryTree, {.ranks = k}), {100});

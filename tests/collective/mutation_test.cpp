@@ -76,7 +76,7 @@ void for_small_schedules(const Visitor& visit) {
       2, 9, [&](const Case& c, const Schedule& schedule) { visit(c, spelled_out(schedule)); });
 }
 
-TEST(Mutation, TheUnchangedSchedulesComputeTheRightResult) {
+TEST(Mutation, UnchangedSchedulesAreCorrect) {
   for_small_schedules([](const Case& c, const Schedule& schedule) {
     EXPECT_TRUE(computes_the_right_result(schedule)) << c.text();
   });
@@ -118,7 +118,7 @@ TEST(Mutation, DuplicatingAnyTransferIsCaught) {
 // A partial sum may reach the root by another route (in a chain reduce, rank 3's goes to rank 1
 // instead of rank 2): such a schedule is still correct, and the verifier must accept it. Data that
 // is only moved has no other route.
-TEST(Mutation, RedirectingAnyTransferIsCaughtUnlessTheResultIsStillRight) {
+TEST(Mutation, RedirectingAnyTransferIsCaughtUnlessResultIsUnaffected) {
   Tally tally;
   int still_right = 0;
   for_small_schedules([&](const Case& c, const Schedule& schedule) {
@@ -172,7 +172,7 @@ bool order_matters(const Schedule& schedule, std::size_t t, std::size_t i, std::
 // A transfer can often be moved without harm (the leaves of a tree in any order, a late addend
 // before the root has sent). The verifier must reject a harmful move: whenever the numbers are
 // wrong, and for data that is only moved whenever a message would have to wait for a later one.
-TEST(Mutation, ReorderingIsCaughtWhereverItBreaksADependency) {
+TEST(Mutation, ReorderingThatBreaksDependencyIsCaught) {
   int broken = 0;
   int harmless = 0;
   for_small_schedules([&](const Case& c, const Schedule& schedule) {

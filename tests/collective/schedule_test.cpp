@@ -18,7 +18,7 @@ Schedule split_into(Block blocks) {
 }
 
 // n not a multiple of the blocks, n smaller than the blocks, n = 0.
-TEST(BlockExtent, CutsEveryLengthIntoBlocksThatDifferByAtMostOne) {
+TEST(BlockExtent, SplitsAnyLengthIntoNearlyEqualBlocks) {
   for (const Block blocks : {1, 2, 3, 7, 16}) {
     for (const std::int64_t elements : {0, 1, 2, 6, 7, 8, 100, 1000003}) {
       std::int64_t next = 0;
@@ -34,7 +34,7 @@ TEST(BlockExtent, CutsEveryLengthIntoBlocksThatDifferByAtMostOne) {
   }
 }
 
-TEST(ElementCount, OfARunIsTheSumOfItsBlocks) {
+TEST(ElementCount, OfRangeIsSumOfItsBlocks) {
   for (const Layout layout : {Layout::Split, Layout::Replicas, Layout::Pairs}) {
     const Schedule schedule{Operation::Alltoall, "test", 4, 0, layout, 16, {}};
     for (const std::int64_t elements : {0, 3, 16, 23, 1000}) {
@@ -50,7 +50,7 @@ TEST(ElementCount, OfARunIsTheSumOfItsBlocks) {
 }
 
 // Bytes a rank sends and receives in a ring, also with uneven or empty blocks.
-TEST(RingBytes, AreAllButOneBlock) {
+TEST(RingBytes, ExcludeOwnBlock) {
   for (const Rank p : {1, 2, 3, 5, 8, 17}) {
     for (const std::int64_t n : {0, 1, p - 1, p, p + 1, 1000}) {
       const Schedule gather = build(Operation::Allgather, Algorithm::Ring, {.ranks = p});
@@ -68,7 +68,7 @@ TEST(RingBytes, AreAllButOneBlock) {
   }
 }
 
-TEST(Rotation, KeepsARingOf1024RanksSmall) {
+TEST(Rotation, KeepsRingOf1024RanksSmall) {
   const Schedule ring = build(Operation::Allreduce, Algorithm::Ring, {.ranks = 1024});
   std::size_t rules = 0;
   for (const Step& step : ring.steps) {
@@ -79,7 +79,7 @@ TEST(Rotation, KeepsARingOf1024RanksSmall) {
 }
 
 // What one rank sees of a step is what the whole step contains for it.
-TEST(Rotation, ShowsEachRankItsOwnMessages) {
+TEST(Rotation, GivesEachRankItsOwnMessages) {
   using Seen = std::vector<std::tuple<Rank, Rank, Action, std::vector<BlockRun>>>;
   const auto note = [](Seen& seen) {
     return [&seen](const Message& m) {
@@ -110,14 +110,14 @@ TEST(Rotation, ShowsEachRankItsOwnMessages) {
   });
 }
 
-TEST(Schedule, OfOneRankHasNoSteps) {
+TEST(Schedule, SingleRankHasNoSteps) {
   for_every_schedule(1, 1, [](const Case& c, const Schedule& schedule) {
     EXPECT_EQ(count_traffic(schedule, {100}).messages, 0) << c.text();
     EXPECT_EQ(time_schedule(schedule, {100}, {}).seconds.count, 0) << c.text();
   });
 }
 
-TEST(Compose, ThenAndBesideCountTheirSteps) {
+TEST(Compose, SequentialAndParallelCountTheirSteps) {
   const Schedule a = build(Operation::Broadcast, Algorithm::Mst, {.ranks = 8});
   const Schedule b = build(Operation::Broadcast, Algorithm::Chain, {.ranks = 8, .segments = 1});
   EXPECT_EQ(then(a, b).steps.size(), a.steps.size() + b.steps.size());
@@ -125,7 +125,7 @@ TEST(Compose, ThenAndBesideCountTheirSteps) {
 }
 
 // The compositions, built by hand from their parts.
-TEST(Compose, RecapGraphsHold) {
+TEST(Compose, CompositionIdentitiesHold) {
   const Rank p = 6;
   const auto make = [&](Operation o, Algorithm a) { return build(o, a, {.ranks = p}); };
   const auto holds = [](Schedule schedule, Operation operation) {
@@ -155,7 +155,7 @@ TEST(Compose, RecapGraphsHold) {
   EXPECT_FALSE(holds(then(make(Scatter, Algorithm::Mst), broadcast), Allgather));
 }
 
-TEST(Scratch, IsWhatTheBuffersOfTheCallerDoNotHold) {
+TEST(Scratch, CoversOnlyBlocksOutsideCallerBuffers) {
   const auto blocks = [](Operation o, Algorithm a, Rank p) {
     return scratch_blocks(build(o, a, {.ranks = p}));
   };
@@ -171,7 +171,7 @@ TEST(Scratch, IsWhatTheBuffersOfTheCallerDoNotHold) {
   EXPECT_EQ(blocks(Operation::Allreduce, Algorithm::WholeRing, 8), 2);
 }
 
-TEST(Build, RefusesWhatCannotBeInOneLine) {
+TEST(Build, RejectsInvalidRequestsInOneLine) {
   const auto message = [](Operation o, Algorithm a, const BuildOptions& options) -> std::string {
     try {
       (void)build(o, a, options);

@@ -7,13 +7,13 @@
 namespace trireme {
 namespace {
 
-TEST(ScheduleText, ParsesBackForTheWholeCatalogue) {
+TEST(ScheduleText, RoundTripsWholeCatalog) {
   for_every_schedule(1, 13, [](const Case& c, const Schedule& schedule) {
     EXPECT_EQ(parse_schedule(to_text(schedule)), schedule) << c.text();
   });
 }
 
-TEST(ScheduleText, ReadsLikeThis) {
+TEST(ScheduleText, MatchesGoldenText) {
   EXPECT_EQ(to_text(build(Operation::Scatter, Algorithm::Mst, {.ranks = 4, .root = 1})),
             "trireme schedule 1\n"
             "operation scatter\n"
@@ -53,7 +53,7 @@ TEST(ScheduleText, SkipsCommentsAndBlankLines) {
 constexpr const char* kHead =
     "trireme schedule 1\noperation gather\nalgorithm a\nranks 4\nroot 0\nlayout split\nblocks 4\n";
 
-TEST(ScheduleText, NamesTheLineThatIsWrong) {
+TEST(ScheduleText, ErrorsNameLine) {
   const auto error = [](const std::string& text) -> std::string {
     try {
       (void)parse_schedule(text);

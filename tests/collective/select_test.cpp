@@ -11,7 +11,7 @@ namespace trireme {
 namespace {
 
 // The choice is the argmin of the formulas, on a dense grid, for every operation.
-TEST(Selector, AgreesWithTheArgmin) {
+TEST(Selector, MatchesExhaustiveMinimum) {
   std::vector<Bytes> grid;
   for (int i = 0; i < 16; ++i) {
     grid.push_back({static_cast<std::int64_t>(std::pow(3.7, i))});
@@ -49,7 +49,7 @@ TEST(Selector, AgreesWithTheArgmin) {
 }
 
 // Short versus long flips between the byte below n* and the byte above.
-TEST(Selector, FlipsAtTheCrossover) {
+TEST(Selector, SwitchesAtCrossover) {
   for (const Operation operation : {Operation::Allreduce, Operation::Broadcast, Operation::Reduce,
                                     Operation::Allgather, Operation::ReduceScatter}) {
     const bool rooted = has_root(operation);
@@ -75,7 +75,7 @@ TEST(Selector, FlipsAtTheCrossover) {
 }
 
 // The number of segments is the best integer.
-TEST(Selector, PicksTheBestNumberOfSegments) {
+TEST(Selector, PicksBestSegmentCount) {
   for (const Algorithm algorithm : {Algorithm::Chain, Algorithm::DoubleTree}) {
     for (const Operation operation :
          {Operation::Broadcast, Operation::Reduce, Operation::Allreduce}) {
@@ -100,7 +100,7 @@ TEST(Selector, PicksTheBestNumberOfSegments) {
 }
 
 // For huge vectors a pipelined chain beats scatter + all-gather.
-TEST(Selector, PrefersAPipelineForHugeBroadcasts) {
+TEST(Selector, PrefersPipelineForHugeBroadcasts) {
   const auto cost = [&](Algorithm a) {
     const std::int64_t k = best_segments(Operation::Broadcast, a, 16, {1 << 30}, kCosts);
     return formula(Operation::Broadcast, a, {.ranks = 16, .segments = k}).at(1 << 30, kCosts).count;
@@ -120,7 +120,7 @@ void expect_predictions_are_timed(Selector& selector, const Selector::Query& que
 }
 
 // On nodes with fast links inside and slow ones between, two-level wins large all-reduces.
-TEST(Selector, ChoosesTwoLevelsOnACluster) {
+TEST(Selector, ChoosesTwoLevelsOnCluster) {
   Selector selector({{{8, {1e-6}, {2e-12}}, {0, {5e-6}, {4e-11}}}, {1e-12}});
   const Selector::Query query{.operation = Operation::Allreduce, .ranks = 32, .bytes = {256 << 20}};
   EXPECT_EQ(selector.rank(query).front().algorithm, Algorithm::TwoLevel);
@@ -130,7 +130,7 @@ TEST(Selector, ChoosesTwoLevelsOnACluster) {
 
 // An all-reduce must leave the same bits everywhere, so naive and whole-ring are never chosen, even
 // where they are fast (whole-ring: p = 3, small vectors).
-TEST(Selector, NeverChoosesWhatLeavesRanksWithDifferentBits) {
+TEST(Selector, NeverChoosesAlgorithmsThatLeaveRanksWithDifferentBits) {
   Selector selector(kCosts);
   const auto& ranking =
       selector.rank({.operation = Operation::Allreduce, .ranks = 3, .bytes = {1000}});
@@ -138,14 +138,14 @@ TEST(Selector, NeverChoosesWhatLeavesRanksWithDifferentBits) {
   EXPECT_EQ(ranking.size(), algorithms_for(Operation::Allreduce).size() - 1);  // all but two-level
 }
 
-TEST(Selector, ChoosesTwoLevelsOnThreeLevelsOfLinksToo) {
+TEST(Selector, ChoosesTwoLevelsOnThreeLinkLevels) {
   Selector selector({{{4, {1e-6}, {1e-11}}, {8, {5e-6}, {1e-10}}, {0, {1e-5}, {2e-10}}}, {1e-11}});
   const Selector::Query query{.operation = Operation::Allreduce, .ranks = 16, .bytes = {256 << 20}};
   EXPECT_EQ(selector.rank(query).front().algorithm, Algorithm::TwoLevel);
   expect_predictions_are_timed(selector, query);
 }
 
-TEST(Selector, SaysWhy) {
+TEST(Selector, ExplainsChoice) {
   Selector selector(kCosts);
   const std::string why =
       selector.explain({.operation = Operation::Allgather, .ranks = 8, .bytes = {1 << 20}});
@@ -154,13 +154,13 @@ TEST(Selector, SaysWhy) {
   EXPECT_NE(why.find("next is"), std::string::npos) << why;
 }
 
-TEST(Selector, RefusesLevelsThatMakeNoSense) {
+TEST(Selector, RejectsInvalidLevels) {
   EXPECT_THROW(Selector({{}, {0}}), Error);
   EXPECT_THROW(Selector({{{0, {1e-6}, {1e-9}}, {0, {1e-6}, {1e-9}}}, {0}}), Error);
   EXPECT_THROW(Selector({{{4, {1e-6}, {1e-9}}}, {0}}), Error);
 }
 
-TEST(Selector, CanBeSharedByThreads) {
+TEST(Selector, IsThreadSafe) {
   Selector selector(kCosts);
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
@@ -176,7 +176,7 @@ TEST(Selector, CanBeSharedByThreads) {
   }
 }
 
-TEST(AlgorithmProperties, AreThoseOfTheCatalogue) {
+TEST(AlgorithmProperties, MatchCatalog) {
   using enum Algorithm;
   const auto with = [](bool AlgorithmProperties::*property) {
     std::vector<Algorithm> all;

@@ -14,7 +14,7 @@ const LinkCosts kWormhole{{1e-6}, {1e-9}, {1e-10}, Switching::Wormhole};
 const LinkCosts kStoreAndForward{{1e-6}, {1e-9}, {1e-10}, Switching::StoreAndForward};
 
 // On a linear array with wormhole routing no directed link carries two messages in a step.
-TEST(Topology, RingAndTreeDoNotConflictOnALinearArray) {
+TEST(Topology, RingAndTreeDoNotConflictOnLinearArray) {
   for (Rank p = 2; p <= 33; ++p) {
     const Topology line = linear_array(p);
     for (const Operation operation :
@@ -46,7 +46,7 @@ TEST(Topology, HalfDuplexCablesConflict) {
 }
 
 // With store-and-forward the wrap-around takes p-1 hops, and the whole ring waits for it.
-TEST(Topology, WrapAroundHurtsUnderStoreAndForward) {
+TEST(Topology, WrapAroundIsSlowUnderStoreAndForward) {
   const Rank p = 9;
   const Schedule ring = build(Operation::Allgather, Algorithm::Ring, {.ranks = p});
   const double hop = 1e-6 + 1000 * 1e-9;
@@ -81,7 +81,7 @@ TEST(Topology, TreesLeaveLinksIdle) {
 }
 
 // Without conflicts the link-level time is the one-port time.
-TEST(Topology, AgreesWithTheOnePortModelWhereNothingConflicts) {
+TEST(Topology, MatchesOnePortModelWithoutConflicts) {
   const CostModel costs = CostModel::uniform({1e-6}, {1e-9}, {1e-10});
   for (const Rank p : {2, 5, 8, 12}) {
     for (const Operation operation : {Operation::Allreduce, Operation::Allgather}) {
@@ -98,12 +98,12 @@ TEST(Topology, AgreesWithTheOnePortModelWhereNothingConflicts) {
 }
 
 // A rank has one port per direction, however many links it has.
-TEST(Topology, ARanksOwnMessagesGoOneAfterAnother) {
+TEST(Topology, MessagesOfOneRankAreSerialized) {
   const Schedule flat = build(Operation::Broadcast, Algorithm::Flat, {.ranks = 3, .root = 1});
   EXPECT_NEAR(time_on(linear_array(3), flat, {1000}, kWormhole).seconds.count, 2 * 2e-6, 1e-15);
 }
 
-TEST(Topology, SharedLinksShareTheirBandwidth) {
+TEST(Topology, TransfersShareLinkBandwidth) {
   // Pairwise exchange over one slow port per node: all four ranks of a node go through it at once.
   const Schedule exchange = build(Operation::Alltoall, Algorithm::Pairwise, {.ranks = 8});
   const LinkTiming timing = time_on(node_cluster(2, 4, 10), exchange, {8 * 1000}, kWormhole);
@@ -112,7 +112,7 @@ TEST(Topology, SharedLinksShareTheirBandwidth) {
 }
 
 // The traffic between nodes decides.
-TEST(Topology, TwoLevelsBeatAFlatRingOnNodes) {
+TEST(Topology, TwoLevelsBeatFlatRingOnNodes) {
   const Topology cluster = node_cluster(4, 4, 10);
   const Schedule flat = build(Operation::Allreduce, Algorithm::RecursiveDoubling, {.ranks = 16});
   const Schedule two =
@@ -144,7 +144,7 @@ TEST(Topology, MeshAndTorusRouteAlongRowsThenColumns) {
   }
 }
 
-TEST(Topology, ParsesNamesAndRefusesWhatDoesNotFit) {
+TEST(Topology, ParsesNamesAndRejectsMismatchedSizes) {
   EXPECT_EQ(parse_topology("linear", 5).links.size(), 8U);
   EXPECT_EQ(parse_topology("ring", 5).links.size(), 10U);
   EXPECT_EQ(parse_topology("linear:half", 5).links.size(), 4U);

@@ -8,7 +8,7 @@ namespace trireme {
 namespace {
 
 // Every operation by every algorithm, all roots.
-TEST(Verify, AcceptsTheWholeCatalogueUpTo32Ranks) {
+TEST(Verify, AcceptsWholeCatalogUpTo32Ranks) {
   int count = 0;
   for_every_schedule(1, 32, [&](const Case& c, const Schedule& schedule) {
     ++count;
@@ -17,7 +17,7 @@ TEST(Verify, AcceptsTheWholeCatalogueUpTo32Ranks) {
   EXPECT_GT(count, 10000);
 }
 
-TEST(Verify, AcceptsOddLargeNumbersOfRanks) {
+TEST(Verify, AcceptsLargeOddRankCounts) {
   for (const Operation operation :
        {Operation::Allreduce, Operation::Broadcast, Operation::Scatter}) {
     for (const Algorithm algorithm : algorithms_for(operation)) {
@@ -30,7 +30,7 @@ TEST(Verify, AcceptsOddLargeNumbersOfRanks) {
 }
 
 // The one-port checker. Trees, rings and pipelines obey the rule; a flat exchange does not.
-TEST(Verify, ReportsWhoBreaksTheOnePortRule) {
+TEST(Verify, ReportsOnePortViolations) {
   for_every_schedule(2, 17, [&](const Case& c, const Schedule& schedule) {
     const bool wide = c.algorithm == Algorithm::Flat || c.algorithm == Algorithm::Naive ||
                       c.algorithm == Algorithm::BinaryTree;
@@ -60,37 +60,37 @@ Transfer copy(Rank from, Rank to) {
   return {from, to, Action::Copy, {BlockRun{}}};
 }
 
-TEST(Verify, SaysThatABlockNeverArrives) {
+TEST(Verify, ReportsBlockThatNeverArrives) {
   EXPECT_EQ(first_error(two_rank_broadcast({Step{{copy(1, 2)}, {}}})),
             "step 1, rank 1 to rank 2, block 0: the sender does not have it and never gets it");
 }
 
-TEST(Verify, SaysWhenABlockArrivesTooLate) {
+TEST(Verify, ReportsBlockThatArrivesTooLate) {
   EXPECT_EQ(
       first_error(two_rank_broadcast({Step{{copy(1, 2)}, {}}, Step{{copy(0, 1)}, {}}})),
       "step 1, rank 1 to rank 2, block 0: the sender does not have it yet: it arrives in step 2");
 }
 
-TEST(Verify, NamesACycleOfWaits) {
+TEST(Verify, ReportsDeadlockCycle) {
   EXPECT_EQ(first_error(two_rank_broadcast({Step{{copy(1, 2), copy(2, 1)}, {}}})),
             "step 1, rank 1 to rank 2, block 0: the sender does not have it: a cycle of waits, "
             "rank 1 waits for rank 2, "
             "which waits for rank 1");
 }
 
-TEST(Verify, SaysWhatIsMissingInTheEnd) {
+TEST(Verify, ReportsMissingResults) {
   EXPECT_EQ(first_error(two_rank_broadcast({Step{{copy(0, 1)}, {}}})),
             "at the end rank 2 has 0 of 1 contributions to block 0");
 }
 
-TEST(Verify, RefusesToCountAContributionTwice) {
+TEST(Verify, RejectsDuplicateContributions) {
   Schedule reduce = build(Operation::Reduce, Algorithm::Mst, {.ranks = 4});
   reduce.steps.push_back(reduce.steps.back());
   EXPECT_NE(first_error(reduce).find("counted twice"), std::string::npos) << first_error(reduce);
 }
 
 // All messages of a step are concurrent, so the order of the lines must not matter.
-TEST(Verify, RefusesACopyAndACombineIntoOneBlockInOneStepInAnyOrder) {
+TEST(Verify, RejectsCopyAndCombineIntoOneBlockInOneStep) {
   const Transfer copied = copy(1, 0);
   const Transfer added{2, 0, Action::Combine, {BlockRun{}}};
   for (const std::vector<Transfer>& order :
@@ -100,7 +100,7 @@ TEST(Verify, RefusesACopyAndACombineIntoOneBlockInOneStepInAnyOrder) {
   }
 }
 
-TEST(Verify, RefusesMalformedSchedulesInsteadOfCrashing) {
+TEST(Verify, RejectsMalformedSchedulesInsteadOfCrashing) {
   EXPECT_NE(first_error(two_rank_broadcast({Step{{copy(0, 3)}, {}}})).find("rank 3"),
             std::string::npos);
   EXPECT_NE(first_error(two_rank_broadcast({Step{{copy(1, 1)}, {}}})).find("itself"),
@@ -110,13 +110,13 @@ TEST(Verify, RefusesMalformedSchedulesInsteadOfCrashing) {
   EXPECT_NE(first_error(far_block).find("outside"), std::string::npos);
 }
 
-TEST(Verify, RefusesWhatIsTooLargeToFollow) {
+TEST(Verify, RejectsOversizedSchedules) {
   EXPECT_THROW((void)problems(build(Operation::Allgather, Algorithm::Ring, {.ranks = 8192})),
                Error);
 }
 
 // The reversed schedule of a broadcast is a reduce, and so on, in both directions.
-TEST(Reverse, TurnsOperationsIntoTheirDuals) {
+TEST(Reverse, MapsOperationsToTheirDuals) {
   for_every_schedule(1, 12, [&](const Case& c, const Schedule& schedule) {
     if (c.operation == Operation::Allreduce || c.operation == Operation::Alltoall ||
         c.operation == Operation::Barrier) {
@@ -134,7 +134,7 @@ TEST(Reverse, TurnsOperationsIntoTheirDuals) {
   EXPECT_THROW((void)reversed(build(Operation::Allreduce, Algorithm::Ring, {.ranks = 4})), Error);
 }
 
-TEST(Reverse, TwiceIsTheSameSchedule) {
+TEST(Reverse, AppliedTwiceIsIdentity) {
   for (const Algorithm algorithm : {Algorithm::Mst, Algorithm::Chain, Algorithm::Flat}) {
     const Schedule schedule =
         build(Operation::Broadcast, algorithm, {.ranks = 7, .root = 3, .segments = 2});
