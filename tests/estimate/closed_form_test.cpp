@@ -50,7 +50,7 @@ std::vector<Architecture> small_ones() {
   return all;
 }
 
-TEST(ClosedForm, ParametersAreThoseOfTheBuiltModel) {
+TEST(ClosedForm, ParametersMatchBuiltModel) {
   for (const Architecture& a : small_ones()) {
     EXPECT_EQ(count_parameters(a).total(), counted_parameters(make_model(a.model, {1, 8})))
         << a.model.name;
@@ -59,7 +59,7 @@ TEST(ClosedForm, ParametersAreThoseOfTheBuiltModel) {
 }
 
 /// The closed formulas, to the last FLOP, on the nodes of the graph: forward, backward, and what a mask leaves.
-TEST(ClosedForm, FlopsAreThoseOfTheBuiltGraph) {
+TEST(ClosedForm, FlopsMatchBuiltGraph) {
   for (const Architecture& a : small_ones()) {
     for (const BatchShape& batch : {BatchShape{1, 8}, BatchShape{3, 64}, BatchShape{2, 127}}) {
       const auto length = static_cast<double>(batch.length);
@@ -87,7 +87,7 @@ TEST(ClosedForm, FlopsAreThoseOfTheBuiltGraph) {
   }
 }
 
-TEST(ClosedForm, OfGpt2SmallInOneStepExactly) {
+TEST(ClosedForm, Gpt2SmallStepIsExact) {
   const Architecture small = architecture("gpt2-small");
   const double h = 768;
   const double model = 3 * (12 * (8 * h * h + 4 * 1024 * h + 16 * h * h) + 2 * h * 50257);
@@ -98,7 +98,7 @@ TEST(ClosedForm, OfGpt2SmallInOneStepExactly) {
 
 /// Full recomputation, counted: four forwards of the blocks except for the last product of each, which no backward
 /// needs.
-TEST(ClosedForm, FullRecomputationLeavesOutTheLastProduct) {
+TEST(ClosedForm, FullRecomputationSkipsLastProduct) {
   const Architecture a = architecture("gpt-mini");
   const BatchShape batch{2, 64};
   const double tokens = 128;
@@ -110,7 +110,7 @@ TEST(ClosedForm, FullRecomputationLeavesOutTheLastProduct) {
   EXPECT_EQ(count.model().products, tokens * training_flops(a, batch.length).model);
 }
 
-TEST(ClosedForm, Gpt3IsWithinFivePercentOfSixNB14) {
+TEST(ClosedForm, Gpt3IsWithinFivePercentOfSixN) {
   const TrainingFlops flops = training_flops(architecture("gpt3-175b"), 2048);
   EXPECT_NEAR(flops.model / flops.six_n, 1, 0.05);
   EXPECT_NEAR(flops.six_n, 6 * 174.6e9, 6 * 0.1e9);
@@ -120,7 +120,7 @@ TEST(ClosedForm, Gpt3IsWithinFivePercentOfSixNB14) {
             4.0 * 96 * (24 * h * h + 4 * 2048 * h) + 3 * 2 * h * 50257);
 }
 
-TEST(ClosedForm, ParametersOfAMixture) {
+TEST(ClosedForm, MixtureParametersAreExact) {
   const ParameterCount p = count_parameters(architecture("llama4-maverick"));
   EXPECT_NEAR(static_cast<double>(p.total()) / 1e9, 400.7, 0.05);
   EXPECT_NEAR(static_cast<double>(p.active() - p.routers) / 1e9, 17.17, 0.005);
@@ -128,7 +128,7 @@ TEST(ClosedForm, ParametersOfAMixture) {
 }
 
 /// The FLOPs of a token do not depend on the number of experts.
-TEST(ClosedForm, MoreExpertsAreNotMoreFlops) {
+TEST(ClosedForm, MoreExpertsDoNotAddFlops) {
   Architecture a = architecture("mixtral-8x7b");
   const TokenFlops eight = forward_flops(a, 1024);
   a.model.experts = 64;
@@ -157,7 +157,7 @@ TEST(ClosedForm, CountsPickedTokens) {
   EXPECT_DOUBLE_EQ(forward_flops(a, 64).attention / all.attention, 0.5078125);
 }
 
-TEST(ClosedForm, ParametersOfPublishedModels) {
+TEST(ClosedForm, PublishedModelsHaveKnownParameterCounts) {
   const auto billions = [](const char* name) {
     return static_cast<double>(count_parameters(architecture(name)).total()) / 1e9;
   };
@@ -170,7 +170,7 @@ TEST(ClosedForm, ParametersOfPublishedModels) {
               12.88, 0.01);
 }
 
-TEST(Architectures, SayWhatIsWrong) {
+TEST(Architectures, ReportErrors) {
   EXPECT_THROW((void)architecture("gpt5"), Error);
   for (const std::string& name : architecture_names()) {
     EXPECT_NO_THROW(require_valid(architecture(name))) << name;

@@ -9,7 +9,7 @@ namespace trireme {
 namespace {
 
 /// Eight rows of five numbers, as published.
-TEST(OptTable, AsPrinted) {
+TEST(OptTable, MatchesPublication) {
   const ExampleTable table = example("opt").tables.at(0);
   const std::vector<std::vector<std::string>> printed{
       {"760M", "4.3E+15", "35", "44", "14.8", "5.8"},
@@ -23,7 +23,7 @@ TEST(OptTable, AsPrinted) {
   EXPECT_EQ(table.rows, printed);
 }
 
-TEST(OptTable, Corrected) {
+TEST(OptTable, MatchesCorrectedFigures) {
   const ExampleTable table = example("opt").tables.at(1);
   const std::vector<std::vector<std::string>> right{
       {"760M", "3.73E+15", "25.5", "50.9", "17.0", "6.6"},
@@ -37,7 +37,7 @@ TEST(OptTable, Corrected) {
   EXPECT_EQ(table.rows, right);
 }
 
-TEST(Examples, HaveThePublishedNumbers) {
+TEST(Examples, MatchPublishedNumbers) {
   EXPECT_NEAR(value("intensity", "product"), 1365.3, 0.05);
   EXPECT_EQ(value("intensity", "ReLU"), 0.25);
   EXPECT_NEAR(value("intensity", "ridge"), 295, 0.5);
@@ -62,7 +62,7 @@ TEST(Examples, HaveThePublishedNumbers) {
   EXPECT_NEAR(value("maverick", "outside routed experts"), 14.15e9, 0.005e9);
 }
 
-TEST(Examples, GradientsOfResNet) {
+TEST(Examples, ResNetGradients) {
   EXPECT_NEAR(value("resnet50", "parameter server"), 0.1707, 5e-5);
   EXPECT_NEAR(value("resnet50", "with 97.5 MB"), 0.1664, 5e-5);
   EXPECT_NEAR(value("resnet50", "with 0.0952 GB"), 0.1625, 5e-5);

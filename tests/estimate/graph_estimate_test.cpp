@@ -25,7 +25,7 @@ const OpKind* find_kind(const GraphEstimate& estimate, const std::string& name) 
   return found == estimate.kinds.end() ? nullptr : &*found;
 }
 
-TEST(GraphEstimate, NamesProductsByTheirSizes) {
+TEST(GraphEstimate, LabelsProductsWithTheirSizes) {
   const GraphEstimate estimate = small_step();
   const OpKind* up = find_kind(estimate, "matmul 8192x768x3072");
   ASSERT_NE(up, nullptr);
@@ -37,7 +37,7 @@ TEST(GraphEstimate, NamesProductsByTheirSizes) {
   EXPECT_EQ(find_kind(estimate, "reshape"), nullptr);
 }
 
-TEST(GraphEstimate, SumsUpAllThatIsExecuted) {
+TEST(GraphEstimate, SumsAllExecutedOps) {
   const GraphEstimate estimate = small_step(RecomputeMode::Full);
   double sum = 0;
   for (const OpKind& kind : estimate.kinds) {
@@ -57,7 +57,7 @@ TEST(GraphEstimate, RecomputationTradesFlopsForMemory) {
   EXPECT_EQ(at_peak(full, Category::Parameter).count, 2 * 124439808);
 }
 
-TEST(AtRoofline, ProductsAloneComeNearThePeakAndOthersTakeFromIt) {
+TEST(AtRoofline, ProductsAloneApproachPeakAndOtherOpsLowerIt) {
   const auto best = [](const std::string& text) {
     return at_roofline(estimate_graph(parse_graph(text)), kH100).mfu;
   };
@@ -73,7 +73,7 @@ TEST(AtRoofline, ProductsAloneComeNearThePeakAndOthersTakeFromIt) {
   EXPECT_LT(fused, 1);
 }
 
-TEST(AtRoofline, HfuIsAboveMfu) {
+TEST(AtRoofline, HfuExceedsMfu) {
   const RooflineEstimate none = at_roofline(small_step(), kH100);
   const RooflineEstimate full = at_roofline(small_step(RecomputeMode::Full), kH100);
   EXPECT_GE(none.hfu, none.mfu);
@@ -82,7 +82,7 @@ TEST(AtRoofline, HfuIsAboveMfu) {
 }
 
 /// The closed-form count matches the graph.
-TEST(TrainingStep, HasExpertsInSomeBlocksOnly) {
+TEST(TrainingStep, SupportsExpertsInSomeBlocks) {
   Architecture a = architecture("gpt-nano");
   a.model.layers = 4;
   a.model.experts = 4;
@@ -96,7 +96,7 @@ TEST(TrainingStep, HasExpertsInSomeBlocksOnly) {
   EXPECT_GT(count_parameters(a).total(), some);
 }
 
-TEST(TrainingStep, RefusesWhatCannotBeBuilt) {
+TEST(TrainingStep, RejectsInvalidModels) {
   EXPECT_THROW((void)training_step(architecture("gpt-nano"), {.batch = {1, 4096}}), Error);
   EXPECT_THROW((void)training_step(architecture("llama4-maverick"), {.batch = {1, 16}}), Error);
 }

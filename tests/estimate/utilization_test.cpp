@@ -5,12 +5,12 @@
 namespace trireme {
 namespace {
 
-TEST(Intensity, OfAProductAndARelu) {
+TEST(Intensity, OfProductAndRelu) {
   EXPECT_NEAR(matmul_intensity(4096, 4096, 4096, 2), 1365.3, 0.05);
   EXPECT_EQ(elementwise_intensity(1, 2), 0.25);
 }
 
-TEST(Roofline, OfAnH100B1) {
+TEST(Roofline, OfH100) {
   const Roofline roof = *roofline_of(device_preset("h100"), "bf16");
   EXPECT_EQ(roof.peak.count, 989.4e12);
   EXPECT_NEAR(roof.ridge(), 295, 0.5);
@@ -22,18 +22,18 @@ TEST(Roofline, OfAnH100B1) {
   EXPECT_EQ(roof.time(1, 3.35e12).count, 1);
 }
 
-TEST(Roofline, IsUnknownWhereANumberIs) {
+TEST(Roofline, IsUnknownIfAnyInputIsUnknown) {
   EXPECT_FALSE(roofline_of(device_preset("cpu"), "f32"));
   EXPECT_FALSE(roofline_of(device_preset("b200"), "f32"));
   EXPECT_FALSE(roofline_of(device_preset("v100"), "bf16"));
 }
 
-TEST(Utilization, OfTheWorkedExample) {
+TEST(Utilization, MatchesWorkedExample) {
   EXPECT_DOUBLE_EQ(utilization(1e12, {10}, {1e13}), 0.01);
   EXPECT_DOUBLE_EQ(utilization(1e12, {10}, {1e13}, 4), 0.0025);
 }
 
-TEST(Utilization, MfuOverHfu) {
+TEST(Utilization, MfuToHfuRatio) {
   EXPECT_EQ(mfu_over_hfu(0), 1);
   EXPECT_EQ(mfu_over_hfu(1), 0.75);
 }
@@ -52,7 +52,7 @@ TEST(Runs, TakeYearsOnOneDevice) {
   EXPECT_DOUBLE_EQ(run_time(2e25, b200, 0.5, 2).count, run_time(2e25, b200).count);
 }
 
-TEST(Gradients, BetweenWorkers) {
+TEST(Gradients, TrafficBetweenWorkers) {
   EXPECT_NEAR(server_time(256, 0.1e9, {300e9}).count, 0.1707, 5e-5);
   EXPECT_NEAR(ring_time(256, 0.1e9, {300e9}).count, 0.664e-3, 5e-7);
   EXPECT_NEAR(tree_server_time(256, 0.1e9, {300e9}).count, 10.67e-3, 5e-6);
