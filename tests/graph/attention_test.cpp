@@ -42,7 +42,7 @@ Dense sum(Dense a, const Dense& b) {
   return a;
 }
 
-TEST(Attention, OneKeyGivesItsValue) {
+TEST(Attention, SingleKeyReturnsItsValue) {
   const Dense q = scattered({1, 1, 2, 3});
   const Dense v = scattered({1, 1, 2, 3}, 1);
   const auto results = run_op("attention", {{q}, {scattered({1, 1, 2, 3}, 2)}, {v}});
@@ -50,7 +50,7 @@ TEST(Attention, OneKeyGivesItsValue) {
 }
 
 // D = 1, q = 1, scale 1: weights 1/4 and 3/4 for keys 0 and ln 3.
-TEST(Attention, WeighsValuesBySoftmaxOfScores) {
+TEST(Attention, WeightsValuesBySoftmaxOfScores) {
   const Dense k = dense({1, 2, 1, 1}, {0, std::log(3.0)});
   const auto results =
       run_op("attention", {{dense({1, 1, 1, 1}, {1})}, {k}, {dense({1, 2, 1, 1}, {4, 8})}},
@@ -60,7 +60,7 @@ TEST(Attention, WeighsValuesBySoftmaxOfScores) {
 }
 
 // Query t sees keys s <= t + (S - T): a masked key has no influence, any other has.
-TEST(Attention, CausalMaskEndsWithTheLastKey) {
+TEST(Attention, CausalMaskAlignsWithLastKey) {
   for (const auto& [t_size, s_size] :
        {std::pair<std::int64_t, std::int64_t>{4, 4}, {2, 5}, {1, 3}, {5, 2}}) {
     const Dense q = scattered({1, t_size, 1, 2});
@@ -80,7 +80,7 @@ TEST(Attention, CausalMaskEndsWithTheLastKey) {
   }
 }
 
-TEST(Attention, QueryThatSeesNoKeyIsZero) {
+TEST(Attention, QueryWithoutVisibleKeysIsZero) {
   const Dense q = scattered({1, 3, 1, 2});
   const Dense k = scattered({1, 1, 1, 2}, 1);
   const auto results = run_op("attention", {{q}, {k}, {k}});
@@ -96,7 +96,7 @@ TEST(Attention, QueryThatSeesNoKeyIsZero) {
   }
 }
 
-TEST(Attention, SharedHeadsEqualRepeatedOnes) {
+TEST(Attention, SharedHeadsMatchRepeatedHeads) {
   const std::vector<std::int64_t> repeat{0, 0, 0, 1, 1, 1};
   const Dense q = scattered({2, 4, 6, 3});
   const Dense k = scattered({2, 5, 2, 3}, 1);
@@ -166,7 +166,7 @@ std::vector<Dense> block_of_keys(const std::vector<Given>& qkv, std::int64_t beg
 }
 
 // Queries that see no key of a block take nothing from it, whichever comes first.
-TEST(Attention, BlocksOfKeysMergeToAll) {
+TEST(Attention, MergedKeyBlocksMatchFullAttention) {
   const std::vector<Given> qkv{
       {scattered({2, 5, 4, 3})}, {scattered({2, 7, 2, 3}, 1)}, {scattered({2, 7, 2, 3}, 2)}};
   const auto whole = run_op("attention", qkv);
@@ -183,7 +183,7 @@ TEST(Attention, BlocksOfKeysMergeToAll) {
   }
 }
 
-TEST(Attention, NothingMergedWithNothingIsNothing) {
+TEST(Attention, MergingEmptyWithEmptyIsEmpty) {
   const double nothing = -std::numeric_limits<double>::infinity();
   const Dense y{Shape{1, 1, 1, 2}};
   const auto merged = run_op(
@@ -218,7 +218,7 @@ double hidden_share(const Counts& n) {
 }
 
 // 4 s h for each token and layer, h = heads x head size; a causal mask saves half of it.
-TEST(Attention, CountsTheWorkThatTheMaskSaves) {
+TEST(Attention, DeductsMaskedWork) {
   EXPECT_EQ(work_for({16, 16}).products, 4.0 * 2 * 16 * 16 * (4 * 8));
   EXPECT_DOUBLE_EQ(work_for({16, 16}).causal, 15.0 / 32);
   EXPECT_EQ(work_for({16, 16, 0}).causal, 0);
@@ -228,13 +228,13 @@ TEST(Attention, CountsTheWorkThatTheMaskSaves) {
   }
 }
 
-TEST(Attention, KeepsItsSumsInF32) {
+TEST(Attention, AccumulatesInF32) {
   GraphBuilder builder("one");
   const ValueId q = builder.input("q", {DType::BF16, {2, 3, 4, 8}});
   EXPECT_EQ(to_text(builder.type(builder.add("attention", {q, q, q})[1])), "f32[2,4,3]");
 }
 
-TEST(Attention, RefusesHeadsThatDoNotDivide) {
+TEST(Attention, RejectsIndivisibleHeads) {
   const Dense q = scattered({1, 2, 4, 2});
   const Dense k = scattered({1, 2, 3, 2});
   EXPECT_THROW((void)run_op("attention", {{q}, {k}, {k}}), Error);

@@ -154,7 +154,7 @@ std::vector<double> plain_gates(const Sizes& s, const Leaves& leaves, Token t, O
 
 class ExpertOrders : public ::testing::TestWithParam<Order> {};
 
-TEST_P(ExpertOrders, GiveTheGatedSumOfAllExperts) {
+TEST_P(ExpertOrders, ComputeGatedSumOfAllExperts) {
   for (const std::int64_t k : {1, 2, 5}) {
     const Sizes s{.k = k};
     const Mixture m = mixture(s, GetParam());
@@ -173,7 +173,7 @@ TEST_P(ExpertOrders, GiveTheGatedSumOfAllExperts) {
   }
 }
 
-TEST_P(ExpertOrders, HaveZerosExactlyOutsideOfTheChosen) {
+TEST_P(ExpertOrders, AreZeroExactlyOutsideChosenExperts) {
   const Sizes s;
   const Mixture m = mixture(s, GetParam());
   const Dense gates = at(evaluate(m.graph, m.leaves), m.dense_gates);
@@ -187,7 +187,7 @@ TEST_P(ExpertOrders, HaveZerosExactlyOutsideOfTheChosen) {
   }
 }
 
-TEST_P(ExpertOrders, HaveGradientsThatAgreeWithDifferences) {
+TEST_P(ExpertOrders, GradientsMatchFiniteDifferences) {
   Mixture m = mixture({}, GetParam());
   const Gradients with =
       add_gradients(m.graph, m.loss, {m.graph.find("router"), m.graph.find("x")});
@@ -220,14 +220,14 @@ std::vector<double> sums_of_rows(const Dense& x) {
   return sums;
 }
 
-TEST(Experts, GatesSumToOneWhenChosenFirst) {
+TEST(Experts, GatesSumToOneWhenChoosingFirst) {
   const Mixture m = mixture({}, Order::ChooseFirst);
   for (const double sum : sums_of_rows(at(evaluate(m.graph, m.leaves), m.gates))) {
     EXPECT_NEAR(sum, 1, 1e-12);
   }
 }
 
-TEST(Experts, OrdersAgreeOnceTheGatesAreBroughtToOne) {
+TEST(Experts, OrdersAgreeOnceGatesAreNormalized) {
   const Mixture first = mixture({}, Order::ChooseFirst);
   const Mixture second = mixture({}, Order::SoftmaxFirst);
   const Dense a = at(evaluate(first.graph, first.leaves), first.gates);
@@ -251,12 +251,12 @@ double router_gradient(Order order) {
   return largest;
 }
 
-TEST(Experts, OneChoiceNeedsTheSoftmaxFirstToTrainTheRouter) {
+TEST(Experts, TopOneNeedsSoftmaxFirstToTrainRouter) {
   EXPECT_LT(router_gradient(Order::ChooseFirst), 1e-14);
   EXPECT_GT(router_gradient(Order::SoftmaxFirst), 1e-3);
 }
 
-TEST(Experts, EverySlotIsGivenOnceAndTheRestIsDropped) {
+TEST(Experts, FillsEverySlotOnceAndDropsRest) {
   for (const std::int64_t capacity : {0, 1, 2, 3, 7}) {
     const Sizes s{.capacity = capacity};
     const Mixture m = mixture(s, Order::ChooseFirst);
@@ -283,7 +283,7 @@ TEST(Experts, EverySlotIsGivenOnceAndTheRestIsDropped) {
   }
 }
 
-TEST(Experts, DroppedTokensComeBackAsZeros) {
+TEST(Experts, DroppedTokensReturnZeros) {
   const Mixture m = mixture({.capacity = 0}, Order::ChooseFirst);
   const Dense out = at(evaluate(m.graph, m.leaves), m.out);
   EXPECT_EQ(out.data, std::vector<double>(out.data.size(), 0));
@@ -305,7 +305,7 @@ std::vector<Dense> on_choices(const char* op, const Shape& shape, std::vector<do
   return found;
 }
 
-TEST(Experts, FirstChoicesComeBeforeSecondOnes) {
+TEST(Experts, FirstChoicesPrecedeSecondChoices) {
   // Token 0 wants expert 0, then 1; token 1 wants 1, then 0; token 2 wants 1, then 0. With a capacity of two each,
   // expert 1 is full after the first choices, and expert 0 has one slot left, for token 1.
   const auto found = on_choices("expert_slots", {1, 3, 2}, {0, 1, 1, 0, 1, 0},
@@ -314,7 +314,7 @@ TEST(Experts, FirstChoicesComeBeforeSecondOnes) {
   EXPECT_EQ(found[1].data, (std::vector<double>{3, 3}));
 }
 
-TEST(Experts, GroupsDoNotTakeEachOthersSlots) {
+TEST(Experts, GroupsDoNotShareSlots) {
   // Four tokens that all want expert 1, which has a capacity of one per group: two groups of two.
   const auto found = on_choices("expert_slots", {2, 2, 1}, {1, 1, 1, 1},
                                 {{"experts", std::int64_t{2}}, {"capacity", std::int64_t{1}}});
@@ -322,14 +322,14 @@ TEST(Experts, GroupsDoNotTakeEachOthersSlots) {
   EXPECT_EQ(found[1].data, (std::vector<double>{0, 2, 0, 2}));
 }
 
-TEST(Experts, LoadCountsTheChoicesOfAllGroups) {
+TEST(Experts, LoadCountsChoicesOfAllGroups) {
   const auto found =
       on_choices("expert_load", {2, 1, 2}, {0, 2, 2, 2}, {{"experts", std::int64_t{4}}});
   EXPECT_EQ(found[0].data, (std::vector<double>{1, 0, 3, 0}));
 }
 
 /// What a device computes for its sequences does not depend on other sequences.
-TEST(Experts, AGroupAloneGivesWhatItGivesAmongOthers) {
+TEST(Experts, GroupResultIsIndependentOfOtherGroups) {
   const Sizes s{.capacity = 2};  // some are dropped
   const Mixture all = mixture(s, Order::ChooseFirst);
   const Dense together = at(evaluate(all.graph, all.leaves), all.out);

@@ -30,7 +30,7 @@ TEST(Flops, AreCountedByPhase) {
 }
 
 /// Six tokens with two choices each; four experts have room for five each: 12 of 20 slots at most are in use.
-TEST(Flops, OfAModelLeaveOutSlotsThatStayEmpty) {
+TEST(Flops, ModelFlopsExcludeEmptySlots) {
   const FlopCount count = count_flops(parse_graph(R"(graph g {
     input %x: f32[1,6,8]
     input %slots: i32[1,6,2]
@@ -54,7 +54,7 @@ TEST(Flops, OfAModelLeaveOutSlotsThatStayEmpty) {
 }
 
 /// Against counting pair by pair.
-TEST(Flops, OfCausalAttentionCountThePairsThatAreSeen) {
+TEST(Flops, CausalAttentionCountsVisiblePairs) {
   for (const int queries : {1, 3, 8}) {
     for (const int keys : {1, 3, 8}) {
       for (int start = -9; start <= 9; ++start) {

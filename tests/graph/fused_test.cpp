@@ -20,7 +20,7 @@ std::string program_error(const std::string& program) {
   return "no error";
 }
 
-TEST(Fused, RefusesWhatIsNoProgram) {
+TEST(Fused, RejectsInvalidPrograms) {
   EXPECT_EQ(program_error("add(%0,%1); relu(t0)"), "no error");
   for (const std::string wrong :
        {"", "relu", "relu()", "relu(%2)", "relu(t0)", "relu(x)", "add(%0)", "einsum(%0,%1)",
@@ -30,7 +30,7 @@ TEST(Fused, RefusesWhatIsNoProgram) {
   EXPECT_EQ(program_error("relu(%1)"), "every step must give the type of the first input");
 }
 
-TEST(Fused, ProgramsPrintAsTheyAreRead) {
+TEST(Fused, ProgramTextRoundTrips) {
   const std::string program = "add(%0,%1); scale(t0) factor=0.1; relu_backward(t1,t0)";
   GraphBuilder builder("g");
   const ValueId x = builder.input("x", {DType::F32, {2}});

@@ -35,11 +35,11 @@ std::string error_of(F f) {
   return "no error";
 }
 
-TEST(Graph, TextParsesBack) {
+TEST(Graph, TextRoundTrips) {
   EXPECT_EQ(to_text(parse_graph(kMlp)), kMlp);
 }
 
-TEST(Graph, BuilderGivesTheTypes) {
+TEST(Graph, BuilderInfersTypes) {
   GraphBuilder builder("g");
   const ValueId x = builder.input("x", {DType::F32, {2, 3}});
   const ValueId w = builder.parameter("w", {DType::F32, {3, 4}});
@@ -47,7 +47,7 @@ TEST(Graph, BuilderGivesTheTypes) {
   EXPECT_EQ(to_text(builder.type(y)), "f32[2,4]");
 }
 
-TEST(Graph, ErrorsNameTheOpAndItsTypes) {
+TEST(Graph, ErrorsNameOpAndTypes) {
   GraphBuilder builder("g");
   const ValueId x = builder.input("x", {DType::F32, {2, 3}});
   const ValueId w = builder.parameter("w", {DType::F32, {4, 4}});
@@ -65,7 +65,7 @@ TEST(Graph, ErrorsNameTheOpAndItsTypes) {
             "relu has no 'speed'; it has no attributes");
 }
 
-TEST(Graph, ParserSaysTheLine) {
+TEST(Graph, ParserErrorsNameLine) {
   const auto parse = [](std::string_view text) {
     return error_of([&] { (void)parse_graph(text); });
   };
@@ -79,13 +79,13 @@ TEST(Graph, ParserSaysTheLine) {
             "graph: the text ends before its closing '}'");
 }
 
-TEST(Graph, VerifierRefusesUpdatesOfInputs) {
+TEST(Graph, VerifierRejectsUpdatesOfInputs) {
   EXPECT_EQ(
       error_of([] { (void)parse_graph("graph g {\n input %x: f32[2]\n update %x <- %x\n}"); }),
       "graph g: %x is updated but is neither a parameter nor state");
 }
 
-TEST(Graph, EvaluatesByReference) {
+TEST(Graph, EvaluatesWithReferenceKernels) {
   const Graph graph = parse_graph(R"(graph g {
     input %x: f32[1,2]
     parameter %w: f32[2,2]

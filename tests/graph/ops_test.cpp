@@ -55,7 +55,7 @@ bool stands_in(const Factors::Dims& dims, std::int32_t factor) {
       dims, [&](const auto& dim) { return std::ranges::find(dim, factor) != dim.end(); });
 }
 
-TEST(Ops, EveryOneHasACase) {
+TEST(Ops, EveryOpHasTestCase) {
   std::set<std::string, std::less<>> covered;
   for (const OpCase& c : op_cases()) {
     covered.insert(c.op);
@@ -66,7 +66,7 @@ TEST(Ops, EveryOneHasACase) {
   }
 }
 
-TEST(Ops, SayWhatTheyAre) {
+TEST(Ops, HaveShortSummaries) {
   for (const Op* op : all_ops()) {
     EXPECT_FALSE(op->summary.empty()) << op->name;
     EXPECT_LE(op->summary.size(), 80U) << op->name;
@@ -80,7 +80,7 @@ TEST(Ops, TextRoundTrips) {
   }
 }
 
-TEST(Ops, ReferencesGiveFiniteNumbers) {
+TEST(Ops, ReferencesReturnFiniteNumbers) {
   for (const OpCase& c : op_cases()) {
     const Graph graph = graph_of(c, DType::F64);
     for (const Dense& result : evaluate(signature_in(graph), draw_inputs(c))) {
@@ -101,7 +101,7 @@ TEST(Ops, WorkIsCounted) {
   }
 }
 
-TEST(Ops, FactorsHaveTheSizesOfTheirDimensions) {
+TEST(Ops, FactorsMatchDimensionSizes) {
   for (const OpCase& c : op_cases()) {
     const Graph graph = graph_of(c, DType::F64);
     const Signature s = signature_in(graph);
@@ -221,7 +221,7 @@ bool can_be_tried(const Factors& factors, std::int32_t factor) {
   return std::ranges::all_of(factors.inputs, alone) && std::ranges::all_of(factors.outputs, alone);
 }
 
-TEST(Ops, PartsOfASplitFactorMakeTheWhole) {
+TEST(Ops, PartsOfSplitFactorMatchWhole) {
   int tried = 0;
   for (const OpCase& c : op_cases()) {
     const Graph graph = graph_of(c, DType::F64);
@@ -240,7 +240,7 @@ TEST(Ops, PartsOfASplitFactorMakeTheWhole) {
 }
 
 /// Linear::Joint: op(x + y) = op(x) + op(y), all inputs together. Linear::Each: one input at a time.
-TEST(Ops, LinearOnesAreLinear) {
+TEST(Ops, LinearOpsAreLinear) {
   for (const OpCase& c : op_cases()) {
     const Graph graph = graph_of(c, DType::F64);
     const Signature s = signature_in(graph);

@@ -38,7 +38,7 @@ Graph adamw_graph(DType p, DType g, DType state) {
   return builder.finish();
 }
 
-TEST(Optimizers, StateIsInF32AtLeast) {
+TEST(Optimizers, StateIsAtLeastF32) {
   require_valid(adamw_graph(DType::BF16, DType::BF16, DType::F32));
   require_valid(adamw_graph(DType::F16, DType::F32, DType::F32));
   require_valid(adamw_graph(DType::F64, DType::F64, DType::F64));
@@ -47,12 +47,12 @@ TEST(Optimizers, StateIsInF32AtLeast) {
 }
 
 /// A master copy of a 16-bit parameter has 16-bit gradients.
-TEST(Optimizers, AParameterInF32TakesGradientsIn16Bits) {
+TEST(Optimizers, F32ParameterAcceptsHalfGradients) {
   require_valid(adamw_graph(DType::F32, DType::BF16, DType::F32));
   require_valid(adamw_graph(DType::F32, DType::F16, DType::F32));
 }
 
-TEST(Optimizers, SkipAStepWhoseScaleIsZeroOrNotFinite) {
+TEST(Optimizers, SkipStepIfScaleIsZeroOrNotFinite) {
   const Graph graph = adamw_graph(DType::F32, DType::F32, DType::F32);
   Leaves leaves{{"p", vector_of({1, 2})}, {"g", vector_of({kInfinity, std::nan("")})},
                 {"m", vector_of({3, 4})}, {"v", vector_of({5, 6})},
@@ -83,7 +83,7 @@ std::vector<double> muon_step(const Shape& shape, const std::vector<double>& gra
 }
 
 /// Rows of a wide matrix become nearly orthonormal, whatever their lengths were; the scale is 0.2 sqrt(3).
-TEST(Muon, OrthogonalizesTheGradient) {
+TEST(Muon, OrthogonalizesGradient) {
   const std::vector<double> x = muon_step({2, 3}, {4, 0, 1, 0, 0.5, 2});
   const double scale = 0.2 * std::sqrt(3.0);
   const auto dot = [&](std::size_t a, std::size_t b) {
@@ -95,7 +95,7 @@ TEST(Muon, OrthogonalizesTheGradient) {
   EXPECT_LT(x[0], 0) << "against the gradient";
 }
 
-TEST(Muon, DoesNotDependOnTheLengthOfTheGradient) {
+TEST(Muon, IsIndependentOfGradientNorm) {
   const std::vector<double> one = muon_step({2, 2}, {1, 2, 3, 5});
   const std::vector<double> large = muon_step({2, 2}, {1000, 2000, 3000, 5000});
   for (std::size_t i = 0; i < one.size(); ++i) {
@@ -118,7 +118,7 @@ std::vector<Dense> clip(const std::vector<double>& sums, double limit) {
   return {values.end() - 3, values.end()};
 }
 
-TEST(ClipScale, KeepsTheNormWithinTheLimit) {
+TEST(ClipScale, KeepsNormWithinLimit) {
   const std::vector<Dense> clipped = clip({9, 16}, 2.5);
   EXPECT_EQ(clipped[0].data[0], 0.5);
   EXPECT_EQ(clipped[1].data[0], 5);
@@ -128,7 +128,7 @@ TEST(ClipScale, KeepsTheNormWithinTheLimit) {
   EXPECT_EQ(clip({9, 16}, kInfinity)[0].data[0], 1);
 }
 
-TEST(ClipScale, IsZeroIfTheNormIsNotFinite) {
+TEST(ClipScale, IsZeroIfNormIsNotFinite) {
   for (const double bad : {kInfinity, std::nan("")}) {
     for (const double limit : {1.0, kInfinity}) {
       const std::vector<Dense> clipped = clip({1, bad}, limit);
@@ -154,7 +154,7 @@ std::vector<double> next_scale(const std::vector<double>& from) {
   return {values[4].data[0], values[5].data[0], values[6].data[0]};
 }
 
-TEST(NextLossScale, HalvesAfterAnOverflowAndDoublesAfterGoodSteps) {
+TEST(NextLossScale, HalvesAfterOverflowAndDoublesAfterGoodSteps) {
   using Numbers = std::vector<double>;
   EXPECT_EQ(next_scale({16, 0, 1, 5}), (Numbers{16, 1, 0}));
   EXPECT_EQ(next_scale({16, 2, 1, 5}), (Numbers{32, 0, 0}));
@@ -165,7 +165,7 @@ TEST(NextLossScale, HalvesAfterAnOverflowAndDoublesAfterGoodSteps) {
 }
 
 /// The scale does not cause a loss that is NaN, nor gradients that overflow at the smallest scale.
-TEST(NextLossScale, StaysWhereNoScaleHelps) {
+TEST(NextLossScale, StaysWhenNoScaleHelps) {
   using Numbers = std::vector<double>;
   EXPECT_EQ(next_scale({16, 2, 0, std::nan("")}), (Numbers{16, 2, 0}));
   EXPECT_EQ(next_scale({16, 2, 0, kInfinity}), (Numbers{16, 2, 0}));

@@ -16,7 +16,7 @@ namespace trireme::testing {
 namespace {
 
 // Known answers of Philox-4x32-10: counter and key of zeros, of ones, and of the digits of pi.
-TEST(Random, PhiloxGivesTheKnownAnswers) {
+TEST(Random, PhiloxMatchesKnownAnswers) {
   EXPECT_EQ(random::philox({0, 0, 0, 0}, 0),
             (random::Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   EXPECT_EQ(random::philox({~0U, ~0U, ~0U, ~0U}, ~std::uint64_t{0}),
@@ -47,7 +47,7 @@ constexpr std::uint64_t kMany = 1U << 18U;
 /// Five standard deviations of the mean of kMany numbers of variance 1.
 const double kFive = 5 / std::sqrt(static_cast<double>(kMany));
 
-TEST(Random, UniformsHaveTheirMeanAndVariance) {
+TEST(Random, UniformsHaveExpectedMeanAndVariance) {
   for (const random::Stream stream :
        {random::Stream{}, {.seed = 1}, {.seed = -7, .step = 123456}}) {
     const auto [mean, variance] = moments(kMany, [&](auto i) { return word_at(stream, i); });
@@ -62,7 +62,7 @@ double correlation(F a, F b) {
   return moments(kMany, [&](auto i) { return 12 * (a(i) - 0.5) * (b(i) - 0.5); })[0];
 }
 
-TEST(Random, NeighboursStepsSeedsAndUsesAreIndependent) {
+TEST(Random, NeighborsStepsSeedsAndUsesAreIndependent) {
   using Source = std::function<double(std::uint64_t)>;
   const auto from = [](random::Stream stream, std::uint64_t distance) -> Source {
     return [=](std::uint64_t i) { return word_at(stream, i + distance); };
@@ -80,7 +80,7 @@ TEST(Random, NeighboursStepsSeedsAndUsesAreIndependent) {
 }
 
 // Flipping any bit of the counter or the key flips half of the 128 bits of the result.
-TEST(Random, EveryInputBitChangesHalfOfTheResult) {
+TEST(Random, EveryInputBitFlipsHalfOfOutputBits) {
   for (unsigned bit = 0; bit < 192; ++bit) {
     double changed = 0;
     constexpr std::uint32_t kTrials = 256;
@@ -102,7 +102,7 @@ TEST(Random, EveryInputBitChangesHalfOfTheResult) {
   }
 }
 
-TEST(Random, NormalsHaveTheMomentsOfTheNormalDistribution) {
+TEST(Random, NormalsHaveExpectedMoments) {
   const random::Stream stream{.seed = 11, .step = 2, .use = random::Use::Normal};
   const auto power = [&](int n) {
     return moments(kMany, [&](auto i) { return std::pow(random::normal(stream, i), n); })[0];
@@ -114,7 +114,7 @@ TEST(Random, NormalsHaveTheMomentsOfTheNormalDistribution) {
 }
 
 // The two numbers of a pair share their radius, so their squares would show an error.
-TEST(Random, NormalsOfAPairAreIndependent) {
+TEST(Random, NormalsOfPairAreIndependent) {
   const random::Stream stream{.seed = 11, .step = 2, .use = random::Use::Normal};
   const auto product = [&](int n) {
     return moments(kMany, [&](auto i) {
@@ -126,7 +126,7 @@ TEST(Random, NormalsOfAPairAreIndependent) {
   EXPECT_NEAR(product(2), 0, 2 * kFive);
 }
 
-TEST(Random, ThresholdIsTheSmallestWordThatIsKept) {
+TEST(Random, ThresholdIsSmallestKeptWord) {
   EXPECT_EQ(random::drop_below(0), 0U);
   EXPECT_EQ(random::drop_below(0.5), 1U << 31U);
   EXPECT_EQ(random::drop_below(0.1), 429496730U);
@@ -141,7 +141,7 @@ Given step(std::int64_t number) {
   return {dense({}, {static_cast<double>(number)}), DType::I64};
 }
 
-TEST(Dropout, DropsTheRateAndKeepsTheMean) {
+TEST(Dropout, DropsAtRateAndPreservesMean) {
   for (const double rate : {0.0, 0.1, 0.5, 0.9}) {
     const Dense y = run_op("dropout", {{ones({512, 512})}, step(3)}, {{"rate", rate}}).front();
     const auto [mean, variance] = moments(kMany, [&](auto i) { return y.data[i]; });
@@ -153,7 +153,7 @@ TEST(Dropout, DropsTheRateAndKeepsTheMean) {
   }
 }
 
-TEST(Dropout, MaskIsTheSameAgainAndInTheBackward) {
+TEST(Dropout, MaskIsReproducibleAndSharedWithBackward) {
   const Dense x = ones({33, 7});
   const Attributes half{{"rate", 0.5}, {"seed", std::int64_t{5}}};
   const Dense y = run_op("dropout", {{x}, step(3)}, half).front();
@@ -206,7 +206,7 @@ std::vector<double> cut_from(const Dense& whole, const Part& part) {
 }
 
 // Dropout of a sharded tensor, by sequence or by heads, drops the same elements as on one device.
-TEST(Dropout, PartsWithTheirOffsetsMakeTheWhole) {
+TEST(Dropout, OffsetPartsMatchWhole) {
   const Numbers whole{3, 4, 5};
   const Dense x = scattered(Shape(whole));
   const Attributes half{{"rate", 0.5}, {"seed", std::int64_t{9}}};
@@ -222,7 +222,7 @@ TEST(Dropout, PartsWithTheirOffsetsMakeTheWhole) {
   }
 }
 
-TEST(Dropout, RefusesPartsOutsideOfTheirWhole) {
+TEST(Dropout, RejectsOutOfRangeParts) {
   const Given x{ones({2, 3})};
   const auto refuses = [&](const Numbers& offset, const Numbers& whole) {
     EXPECT_THROW((void)run_op("dropout", {x, step(0)}, {{"offset", offset}, {"whole", whole}}),
@@ -236,7 +236,7 @@ TEST(Dropout, RefusesPartsOutsideOfTheirWhole) {
   EXPECT_THROW((void)run_op("dropout", {x, step(0)}, {{"rate", 1.0}}), Error);
 }
 
-TEST(RandomNormal, PartsWithTheirOffsetsMakeTheWhole) {
+TEST(RandomNormal, OffsetPartsMatchWhole) {
   const Numbers whole{3, 4, 5};
   const Dense y =
       run_op("random_normal", {step(8)}, {{"shape", whole}, {"dtype", std::string("f64")}}).front();

@@ -20,7 +20,7 @@ TEST(RecomputeChoice, TextRoundTrips) {
   }
 }
 
-TEST(RecomputeChoice, RefusesWhatIsNone) {
+TEST(RecomputeChoice, RejectsInvalidText) {
   for (const char* text : {"", "most", "Full", "-1MiB", "full,64MiB"}) {
     SCOPED_TRACE(text);
     expect_error(ErrorKind::Usage, "use none, selective or full, or a size such as 64MiB",
@@ -31,7 +31,7 @@ TEST(RecomputeChoice, RefusesWhatIsNone) {
                [] { (void)parse_recompute_mode("64MiB"); });
 }
 
-TEST(RecomputeChoice, KnowsWhetherAnythingIsRecomputed) {
+TEST(RecomputeChoice, ReportsWhetherAnythingIsRecomputed) {
   EXPECT_FALSE(parse_recompute("none").any());
   EXPECT_TRUE(parse_recompute("selective").any());
   EXPECT_TRUE(parse_recompute("64MiB").any());

@@ -78,7 +78,7 @@ TEST(Reshape, MatchesDimensionsByTheirFactors) {
   EXPECT_EQ(reshape_factors({1, 7, 1}, {7}), "[][0:7][] -> [0:7]");
 }
 
-TEST(Reshape, KeepsWholeWhatDoesNotMatch) {
+TEST(Reshape, LeavesUnmatchedDimensionsUnsharded) {
   EXPECT_EQ(reshape_factors({5, 2, 3}, {5, 3, 2}), "[0:5][1:2!][3:3!] -> [0:5][2:3!][4:2!]");
   EXPECT_EQ(reshape_factors({2, 6, 10, 7}, {8, 15, 7}),
             "[0:2][1:6!][4:10!][5:7] -> [0:2 2:4!][3:15!][5:7]");
@@ -92,7 +92,7 @@ TEST(Permute, MovesElementsWithTheirDimensions) {
   EXPECT_THROW(run("permute", {{{2, 3}, count_to(6)}}, {{"order", Numbers{1, 1}}}), Error);
 }
 
-TEST(Slice, TakesWhatLiesBetween) {
+TEST(Slice, ExtractsRange) {
   const Attributes middle{{"begin", Numbers{0, 1}}, {"end", Numbers{2, 3}}};
   EXPECT_EQ(run("slice", {{{2, 4}, count_to(8)}}, middle)[0].data, (Elements{1, 2, 5, 6}));
   const Attributes past{{"begin", Numbers{1}}, {"end", Numbers{9}}};
@@ -101,12 +101,12 @@ TEST(Slice, TakesWhatLiesBetween) {
   EXPECT_THROW(run("slice", {{{3}, count_to(3)}}, backwards), Error);
 }
 
-TEST(Pad, PutsZerosAround) {
+TEST(Pad, PadsWithZeros) {
   const Attributes around{{"before", Numbers{0, 1}}, {"after", Numbers{1, 0}}};
   EXPECT_EQ(run("pad", {{{1, 2}, {7, 8}}}, around)[0].data, (Elements{0, 7, 8, 0, 0, 0}));
 }
 
-TEST(Concat, PutsPartsSideBySide) {
+TEST(Concat, JoinsParts) {
   const auto y =
       run("concat", {{{2, 1}, {1, 2}}, {{2, 2}, {3, 4, 5, 6}}}, {{"axis", std::int64_t{1}}});
   EXPECT_EQ(y[0].data, (Elements{1, 3, 4, 2, 5, 6}));
@@ -114,7 +114,7 @@ TEST(Concat, PutsPartsSideBySide) {
                Error);
 }
 
-TEST(Conv2d, SlidesTheWeightsOverTheImage) {
+TEST(Conv2d, SlidesWeightsOverImage) {
   // 0 1 2     1 2
   // 3 4 5  *  0 1  : top left 0 + 2 + 4, top right 1 + 4 + 5, …
   // 6 7 8
@@ -125,7 +125,7 @@ TEST(Conv2d, SlidesTheWeightsOverTheImage) {
   EXPECT_EQ(run("conv2d", {image, weights}, sparse)[0].data, (Elements{0, 2, 12, 22}));
 }
 
-TEST(Conv2d, CountsTheFlopsOfItsFormula) {
+TEST(Conv2d, FlopsMatchFormula) {
   const Graph graph = parse_graph(R"(graph g {
     input %x: f32[2,3,8,8]
     parameter %w: f32[5,3,3,3]
@@ -134,7 +134,7 @@ TEST(Conv2d, CountsTheFlopsOfItsFormula) {
   EXPECT_EQ(work_of(graph, graph.nodes().front()).products, 2.0 * 2 * 5 * 8 * 8 * 3 * 3 * 3);
 }
 
-TEST(Pools, TakeTheLargestAndTheMean) {
+TEST(Pools, ComputeMaximumAndMean) {
   const Input image{{1, 1, 2, 4}, {1, 5, -3, -4, 2, 0, -1, -8}};
   const Attributes two{{"kernel", Numbers{2, 2}}, {"stride", Numbers{2, 2}}};
   EXPECT_EQ(run("max_pool", {image}, two)[0].data, (Elements{5, -1}));
@@ -146,13 +146,13 @@ TEST(Pools, TakeTheLargestAndTheMean) {
   EXPECT_EQ(run("avg_pool", {negative}, padded)[0].data, (Elements{-1}));
 }
 
-TEST(Pools, GiveTheGradientToTheFirstOfEqualPixels) {
+TEST(Pools, RouteGradientToFirstOfEqualPixels) {
   const auto dx = run("max_pool_backward", {{{1, 1, 1, 1}, {3}}, {{1, 1, 2, 2}, {1, 7, 7, 7}}},
                       {{"kernel", Numbers{2, 2}}});
   EXPECT_EQ(dx[0].data, (Elements{0, 3, 0, 0}));
 }
 
-TEST(TopK, PutsTheLowerIndexFirstAmongEqualOnes) {
+TEST(TopK, BreaksTiesByLowerIndex) {
   const auto found =
       run("top_k", {{{2, 4}, {1, 3, 3, 2, -1, -2, -1, -1}}}, {{"k", std::int64_t{3}}});
   EXPECT_EQ(found[0].data, (Elements{3, 3, 2, -1, -1, -1}));
@@ -160,7 +160,7 @@ TEST(TopK, PutsTheLowerIndexFirstAmongEqualOnes) {
   EXPECT_THROW(run("top_k", {{{2}, {1, 2}}}, {{"k", std::int64_t{3}}}), Error);
 }
 
-TEST(Rows, AreTakenOutAndAddedBack) {
+TEST(Rows, AreGatheredAndScatteredBack) {
   const Input indices{{1, 2}, {2, 0}, DType::I32};
   EXPECT_EQ(run("gather_rows", {{{1, 3, 2}, count_to(6)}, indices})[0].data,
             (Elements{4, 5, 0, 1}));
@@ -172,7 +172,7 @@ TEST(Rows, AreTakenOutAndAddedBack) {
   EXPECT_THROW(run("gather_rows", {{{1, 3, 2}, count_to(6)}, beyond}), Error);
 }
 
-TEST(Select, TakesTheOneTheConditionSays) {
+TEST(Select, FollowsCondition) {
   const Input a{{2}, {1, 2}};
   const Input b{{2}, {std::nan(""), 4}};
   EXPECT_EQ(run("select", {{{}, {1}}, a, b})[0].data, (Elements{1, 2}));

@@ -25,7 +25,7 @@ std::string run_error(const std::string& op, const std::vector<Given>& inputs,
   return "no error";
 }
 
-TEST(Embedding, TakesRowsAndAddsTheirGradients) {
+TEST(Embedding, GathersRowsAndAccumulatesTheirGradients) {
   const Dense table = dense({3, 2}, {1, 2, 3, 4, 5, 6});
   EXPECT_EQ(run_op("embedding", {{table}, ids({3}, {2, 0, 2})}).front().data,
             (std::vector<double>{5, 6, 1, 2, 5, 6}));
@@ -36,7 +36,7 @@ TEST(Embedding, TakesRowsAndAddsTheirGradients) {
             (std::vector<double>{10, 20, 0, 0, 101, 202}));
 }
 
-TEST(Embedding, NamesAnIdThatIsNoRow) {
+TEST(Embedding, ReportsOutOfRangeId) {
   EXPECT_EQ(
       run_error("embedding", {{scattered({3, 2})}, ids({2}, {0, 7})}),
       "embedding(table: f64[3,2], ids: i32[2]): the id 7 is not a row of the table, which has "
@@ -47,7 +47,7 @@ TEST(Embedding, NamesAnIdThatIsNoRow) {
 }
 
 // q . k after rope depends only on the distance of their positions, and rope preserves lengths.
-TEST(Rope, ProductsDependOnTheDistanceAlone) {
+TEST(Rope, ProductsDependOnlyOnDistance) {
   const Dense q = scattered({1, 1, 1, 6}, 1);
   const Dense k = scattered({1, 1, 1, 6}, 2);
   const auto at = [](const Dense& x, std::int64_t position) {
@@ -66,7 +66,7 @@ TEST(Rope, ProductsDependOnTheDistanceAlone) {
 }
 
 // D = 4, base 100: position 1 rotates pair (0,2) by 1 and pair (1,3) by 1/10.
-TEST(Rope, TurnsTheHalvesAgainstEachOther) {
+TEST(Rope, RotatesHalvesAgainstEachOther) {
   const Dense y =
       run_op("rope", {{dense({1, 2, 1, 4}, {1, 2, 3, 4, 1, 0, 0, 1})}}, {{"base", 100.0}}).front();
   const std::vector<double> expected{
@@ -78,7 +78,7 @@ TEST(Rope, TurnsTheHalvesAgainstEachOther) {
 
 // The purpose of Op::part: the second half alone equals the whole's second half only with start
 // shifted.
-TEST(Rope, PartsOfTheSequenceNeedTheirStart) {
+TEST(Rope, SequencePartsNeedTheirOffset) {
   const Dense x = scattered({1, 6, 2, 4});
   Dense second({1, 3, 2, 4});
   std::copy(x.data.begin() + 24, x.data.end(), second.data.begin());
@@ -88,7 +88,7 @@ TEST(Rope, PartsOfTheSequenceNeedTheirStart) {
   EXPECT_NE(run_op("rope", {{second}}).front().data, expected);
 }
 
-TEST(Rope, InverseTurnsBack) {
+TEST(Rope, InverseUndoesRotation) {
   const Dense x = scattered({2, 5, 2, 4});
   const Dense back =
       run_op("rope", {{run_op("rope", {{x}}).front()}}, {{"inverse", std::int64_t{1}}}).front();
@@ -97,7 +97,7 @@ TEST(Rope, InverseTurnsBack) {
   }
 }
 
-TEST(RmsNorm, RowsGetAMeanSquareOfOne) {
+TEST(RmsNorm, NormalizesRowsToUnitMeanSquare) {
   const auto results =
       run_op("rms_norm", {{dense({1, 2}, {3, 4})}, {dense({2}, {1, 10})}}, {{"epsilon", 0.0}});
   const double rstd = 1 / std::sqrt(12.5);
@@ -106,7 +106,7 @@ TEST(RmsNorm, RowsGetAMeanSquareOfOne) {
   EXPECT_NEAR(results[1].data[0], rstd, kClose);
 }
 
-TEST(Softmax, IsStableAndAddsUpToOne) {
+TEST(Softmax, IsStableAndSumsToOne) {
   const Dense y = run_op("softmax", {{dense({2, 2}, {1000, 1000, -1e4, 1e4})}}).front();
   EXPECT_EQ(y.data, (std::vector<double>{0.5, 0.5, 0, 1}));
 }
@@ -122,7 +122,7 @@ Sums sums_of(const Dense& logits, const Given& targets) {
   return {top, sums[0], sums[1]};
 }
 
-TEST(CrossEntropy, IsTheLogarithmOfSoftmax) {
+TEST(CrossEntropy, MatchesLogSoftmax) {
   const Dense logits = scattered({7, 5});
   const std::vector<double> targets{0, 4, 2, -1, 1, 3, -1};
   const Sums sums = sums_of(logits, ids({7}, targets));
@@ -136,7 +136,7 @@ TEST(CrossEntropy, IsTheLogarithmOfSoftmax) {
   }
 }
 
-TEST(CrossEntropy, BackwardIsSoftmaxLessTheTarget) {
+TEST(CrossEntropy, BackwardIsSoftmaxMinusTarget) {
   const Dense logits = scattered({3, 4});
   const Given targets = ids({3}, {1, -1, 3});
   const Sums sums = sums_of(logits, targets);
@@ -153,7 +153,7 @@ TEST(CrossEntropy, BackwardIsSoftmaxLessTheTarget) {
   }
 }
 
-TEST(CrossEntropy, NamesATargetThatIsNoClass) {
+TEST(CrossEntropy, ReportsOutOfRangeTarget) {
   EXPECT_EQ(run_error("cross_entropy_sums", {{scattered({1, 3})}, ids({1}, {3}), {scattered({1})}}),
             "cross_entropy_sums(logits: f64[1,3], targets: i32[1], top: f64[1]): the target 3 is "
             "neither -1 nor below V = 3");
@@ -178,7 +178,7 @@ std::vector<double> cast_to(const char* type, std::vector<double> numbers) {
       .data;
 }
 
-TEST(Cast, RoundsToWhatTheTypeCanHold) {
+TEST(Cast, RoundsToTargetType) {
   EXPECT_EQ(cast_to("bf16", {1, 1.001, 257}), (std::vector<double>{1, 1, 256}));
   EXPECT_EQ(cast_to("f16", {1.0 / 3}), (std::vector<double>{0.333251953125}));
   EXPECT_EQ(cast_to("i32", {1.7, -1.7, 2.5}), (std::vector<double>{1, -1, 2}));
