@@ -28,12 +28,12 @@ class IncludeCycles : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(IncludeCycles, AreNotInTrireme) {
+TEST_F(IncludeCycles, TriremeHasNone) {
   const Problems problems = check_cycles(TRIREME_SOURCE_DIR);
   EXPECT_TRUE(problems.empty()) << fmt::format("{}", fmt::join(problems, "\n"));
 }
 
-TEST_F(IncludeCycles, AcceptAChainOfComponents) {
+TEST_F(IncludeCycles, AcceptChainOfComponents) {
   put("src/comm/a.h", "#include \"comm/b.h\"\n");
   put("src/comm/a.cpp", "#include \"comm/a.h\"\n#include \"comm/c.h\"\n");
   put("src/comm/b.h", "#include \"comm/c.h\"\n");
@@ -49,7 +49,7 @@ TEST_F(IncludeCycles, AreRejectedBetweenTwoHeaders) {
                                  "  src/comm/b.h:1 includes comm/a.h"});
 }
 
-TEST_F(IncludeCycles, CountTheSourcesOfAHeader) {
+TEST_F(IncludeCycles, CountSourcesOfHeader) {
   put("src/comm/a.h", "");
   put("src/comm/a.cpp", "#include \"comm/a.h\"\n#include \"comm/b.h\"\n");
   put("src/comm/b.h", "#include \"comm/a.h\"\n");
@@ -75,7 +75,7 @@ TEST_F(IncludeCycles, AreRejectedBetweenSubFolders) {
                                  "  src/comm/world/join.cpp:2 includes comm/group/core.h"});
 }
 
-TEST_F(IncludeCycles, AreRejectedBetweenAFileAndASubFolder) {
+TEST_F(IncludeCycles, AreRejectedBetweenFileAndSubFolder) {
   put("src/comm/kernels.h", "");
   put("src/comm/kernels.cpp", "#include \"comm/kernels/loops.h\"\n");
   put("src/comm/kernels/loops.h", "#include \"comm/kernels.h\"\n");
@@ -84,7 +84,7 @@ TEST_F(IncludeCycles, AreRejectedBetweenAFileAndASubFolder) {
                                  "  src/comm/kernels/loops.h:1 includes comm/kernels.h"});
 }
 
-TEST_F(IncludeCycles, AreRejectedInsideASubFolder) {
+TEST_F(IncludeCycles, AreRejectedInsideSubFolder) {
   put("src/comm/tcp/a.h", "#include \"comm/tcp/b.h\"\n");
   put("src/comm/tcp/b.h", "#include \"comm/tcp/a.h\"\n");
   EXPECT_EQ(problems(), Problems{"src/comm/tcp: include cycle a -> b -> a\n"
@@ -111,7 +111,7 @@ TEST_F(IncludeCycles, AreRejectedBetweenPublicHeaders) {
                                  "  include/trireme/b.h:1 includes trireme/a.h"});
 }
 
-TEST_F(IncludeCycles, AreReportedOnceForEachKnot) {
+TEST_F(IncludeCycles, AreReportedOncePerStronglyConnectedSet) {
   put("src/comm/a.h", "#include \"comm/b.h\"\n");
   put("src/comm/b.h", "#include \"comm/c.h\"\n");
   put("src/comm/c.h", "#include \"comm/a.h\"\n#include \"comm/b.h\"\n");

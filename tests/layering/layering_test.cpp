@@ -73,11 +73,11 @@ TEST_F(Layering, HoldsInTrireme) {
   EXPECT_TRUE(problems.empty()) << fmt::format("{}", fmt::join(problems, "\n"));
 }
 
-TEST_F(Layering, AcceptsTheRightTree) {
+TEST_F(Layering, AcceptsValidTree) {
   EXPECT_EQ(problems(), Problems{});
 }
 
-TEST_F(Layering, RefusesAnIncludeUpTheTable) {
+TEST_F(Layering, RejectsUpwardInclude) {
   put("src/comm/tcp.cpp", "#pragma once\n\n#include \"graph/op.h\"\n");
   EXPECT_EQ(
       problems(),
@@ -85,7 +85,7 @@ TEST_F(Layering, RefusesAnIncludeUpTheTable) {
           "src/comm/tcp.cpp:3: comm includes graph/op.h of graph, but comm may include only base"});
 }
 
-TEST_F(Layering, RefusesAnIncludeByRelativePath) {
+TEST_F(Layering, RejectsRelativeInclude) {
   put("src/comm/tcp.cpp", "#include \"../graph/op.cpp\"\n");
   EXPECT_EQ(
       problems(),
@@ -93,7 +93,7 @@ TEST_F(Layering, RefusesAnIncludeByRelativePath) {
                "only base"});
 }
 
-TEST_F(Layering, RefusesThePublicHeaderOfAFolderAbove) {
+TEST_F(Layering, RejectsPublicHeaderOfHigherFolder) {
   put("src/tensor/deep/shape.cpp", "#  include <trireme/graph.h>\n");
   EXPECT_EQ(
       problems(),
@@ -101,7 +101,7 @@ TEST_F(Layering, RefusesThePublicHeaderOfAFolderAbove) {
                "may include only base"});
 }
 
-TEST_F(Layering, HoldsForPublicHeadersToo) {
+TEST_F(Layering, CoversPublicHeaders) {
   put("include/trireme/error.h", "#include \"trireme/graph.h\"\n");
   EXPECT_EQ(
       problems(),
@@ -109,13 +109,13 @@ TEST_F(Layering, HoldsForPublicHeadersToo) {
                "include nothing"});
 }
 
-TEST_F(Layering, RefusesAnInternalHeaderInAPublicOne) {
+TEST_F(Layering, RejectsInternalHeaderInPublicHeader) {
   put("include/trireme/graph.h", "#include \"tensor/shape.h\"\n");
   EXPECT_EQ(problems(), Problems{"include/trireme/graph.h:1: a public header includes "
                                  "tensor/shape.h, which is not installed"});
 }
 
-TEST_F(Layering, RefusesAnInternalHeaderWhereOnlyPublicOnesAreAllowed) {
+TEST_F(Layering, RejectsInternalHeaderWhereOnlyPublicOnesAreAllowed) {
   put("src/cli/main.cpp",
       "#include \"comm/tcp.h\"\n#include \"graph/op.h\"\n#include \"base/text.h\"\n");
   EXPECT_EQ(problems(),
@@ -125,7 +125,7 @@ TEST_F(Layering, RefusesAnInternalHeaderWhereOnlyPublicOnesAreAllowed) {
                       "include only its public headers"}));
 }
 
-TEST_F(Layering, RefusesADependsUpTheTable) {
+TEST_F(Layering, RejectsUpwardDependency) {
   put("src/comm/CMakeLists.txt",
       "trireme_library(comm\n  SOURCES tcp.cpp\n  DEPENDS base tensor\n  LINKS fmt::fmt)\n");
   EXPECT_EQ(
@@ -133,7 +133,7 @@ TEST_F(Layering, RefusesADependsUpTheTable) {
       Problems{"src/comm/CMakeLists.txt:3: comm links tensor, but comm may include only base"});
 }
 
-TEST_F(Layering, RefusesALinkUpTheTable) {
+TEST_F(Layering, RejectsUpwardLink) {
   for (const char* link : {"trireme::graph", "trireme_graph", "$<LINK_ONLY:trireme::graph>"}) {
     put("src/comm/CMakeLists.txt",
         fmt::format("target_link_libraries(trireme_comm PRIVATE {})\n", link));
@@ -144,7 +144,7 @@ TEST_F(Layering, RefusesALinkUpTheTable) {
   }
 }
 
-TEST_F(Layering, ReportsAFolderWithoutARow) {
+TEST_F(Layering, ReportsFolderWithoutRow) {
   put("src/planner/search.cpp", "");
   put("src/planner/search.h", "");
   EXPECT_EQ(
@@ -152,36 +152,36 @@ TEST_F(Layering, ReportsAFolderWithoutARow) {
       Problems{"src/planner/search.cpp: src/planner has no row in the table of src/README.md"});
 }
 
-TEST_F(Layering, ReportsCodeOutsideOfAnyFolder) {
+TEST_F(Layering, ReportsCodeOutsideAnyFolder) {
   put("src/main.cpp", "");
   EXPECT_EQ(problems(), Problems{"src/main.cpp: src/ has no row in the table of src/README.md"});
 }
 
-TEST_F(Layering, ReportsARowWithoutAFolder) {
+TEST_F(Layering, ReportsRowWithoutFolder) {
   put("src/README.md", std::string(kReadme) + "| `ps` | parameter server | comm |\n");
   EXPECT_EQ(problems(),
             Problems{"src/README.md: the table has a row for ps, but there is no src/ps"});
 }
 
-TEST_F(Layering, ReportsAPublicHeaderThatNobodyLists) {
+TEST_F(Layering, ReportsUnlistedPublicHeader) {
   put("include/trireme/lost.h", "");
   EXPECT_EQ(
       problems(),
       Problems{"include/trireme/lost.h: no folder of src/ lists lost.h under PUBLIC_HEADERS"});
 }
 
-TEST_F(Layering, ReportsAPublicHeaderThatTwoList) {
+TEST_F(Layering, ReportsPublicHeaderListedTwice) {
   put("src/comm/CMakeLists.txt", "trireme_library(comm PUBLIC_HEADERS graph.h DEPENDS base)\n");
   EXPECT_EQ(problems(),
             Problems{"src/graph/CMakeLists.txt:2: graph lists graph.h, which comm lists already"});
 }
 
-TEST_F(Layering, ReportsAListedHeaderThatIsMissing) {
+TEST_F(Layering, ReportsMissingListedHeader) {
   put("src/comm/CMakeLists.txt", "trireme_library(comm\n  PUBLIC_HEADERS comm.h DEPENDS base)\n");
   EXPECT_EQ(problems(), Problems{"src/comm/CMakeLists.txt:2: there is no include/trireme/comm.h"});
 }
 
-TEST_F(Layering, KnowsFoldersOfFolders) {
+TEST_F(Layering, SupportsNestedFolders) {
   put("src/README.md",
       std::string(kReadme) + "| `backend/cpu`, `backend/cuda` | kernels | comm |\n");
   put("src/backend/CMakeLists.txt", "add_subdirectory(cpu)\n");
@@ -194,7 +194,7 @@ TEST_F(Layering, KnowsFoldersOfFolders) {
                "but backend/cuda may include only base, comm"});
 }
 
-TEST(LayeringTable, ClosesOverWhatTheListedFoldersMayUse) {
+TEST(LayeringTable, IncludesTransitiveDependencies) {
   Problems problems;
   const Table table = parse_table(kReadme, problems);
   EXPECT_EQ(problems, Problems{});
@@ -203,7 +203,7 @@ TEST(LayeringTable, ClosesOverWhatTheListedFoldersMayUse) {
   EXPECT_EQ(table.may_use.at("cli"), (std::set<std::string>{"base", "comm", "graph", "tensor"}));
 }
 
-TEST(LayeringTable, ReportsACycle) {
+TEST(LayeringTable, ReportsCycle) {
   Problems problems;
   (void)parse_table(
       "| folder | what | may include |\n| `a` | | b |\n| `b` | | c |\n| `c` | | a |\n| `d` | | a "
@@ -212,21 +212,21 @@ TEST(LayeringTable, ReportsACycle) {
   EXPECT_EQ(problems, Problems{"src/README.md: the table has a cycle through a, b, c"});
 }
 
-TEST(LayeringTable, ReportsACycleThroughAll) {
+TEST(LayeringTable, ReportsCycleThroughAll) {
   Problems problems;
   (void)parse_table("| folder | what | may include |\n| `a` | | cli |\n| `cli` | | all |\n",
                     problems);
   EXPECT_EQ(problems, Problems{"src/README.md: the table has a cycle through a, cli"});
 }
 
-TEST(LayeringTable, ReportsANameWithoutARow) {
+TEST(LayeringTable, ReportsNameWithoutRow) {
   Problems problems;
   (void)parse_table("| folder | what | may include |\n| `a` | | basis |\n", problems);
   EXPECT_EQ(problems,
             Problems{"src/README.md: a may include basis, but the table has no row for basis"});
 }
 
-TEST(LayeringTable, ReportsThatThereIsNone) {
+TEST(LayeringTable, ReportsMissingTable) {
   Problems problems;
   (void)parse_table("prose\n| value | says |\n| `Graph` | what |\n", problems);
   ASSERT_EQ(problems.size(), 1U);

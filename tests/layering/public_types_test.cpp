@@ -29,7 +29,7 @@ std::vector<std::string> types_defined_in(const std::string& text) {
   return names;
 }
 
-TEST(PublicTypes, AreEachDefinedInOneHeader) {
+TEST(PublicTypes, EachIsDefinedInOneHeader) {
   std::map<std::string, std::vector<std::string>> headers;
   for (const std::string& name : files_below(TRIREME_SOURCE_DIR, "include")) {
     for (const std::string& type :
