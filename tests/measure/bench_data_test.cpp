@@ -17,7 +17,7 @@ std::vector<std::byte> gathered(std::int64_t count) {
   return output;
 }
 
-TEST(BenchData, AcceptsWhatIsRight) {
+TEST(BenchData, AcceptsCorrectResults) {
   const BenchTask task{Operation::Allgather, DType::U8, 100, 0, 2};
   EXPECT_TRUE(BenchData(task).is_right(gathered(100)));
 }
@@ -32,7 +32,7 @@ TEST(BenchData, FindsOneWrongElementAndSwappedBlocks) {
   EXPECT_FALSE(BenchData(task).is_right(output));
 }
 
-TEST(BenchData, BeginsWithAWrongOutput) {
+TEST(BenchData, InitializesOutputToWrongValues) {
   const BenchTask task{Operation::Allreduce, DType::F32, 10, 1, 2};
   std::vector<std::byte> input(40);
   std::vector<std::byte> output(40);

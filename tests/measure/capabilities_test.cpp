@@ -26,7 +26,7 @@ TEST(Capabilities, EveryOperationWorksOnEveryTransportWithEveryType) {
   }
 }
 
-TEST(Capabilities, NeedsATransport) {
+TEST(Capabilities, NeedsTransport) {
   EXPECT_THROW((void)find_capabilities(TransportKind::Automatic), Error);
 }
 

@@ -17,7 +17,7 @@ std::unique_ptr<Device> one_thread() {
 /// Sizes that p divides, that it does not, and with fewer rows than ranks.
 const std::vector<Shape> kShapes{Shape{8, 24}, Shape{7, 10}, Shape{3, 5}, Shape{1, 1}};
 
-TEST(Repartition, MovesThePredictedBytesAndGivesTheRightResult) {
+TEST(Repartition, MovesPredictedBytesAndIsCorrect) {
   for (const int ranks : {1, 2, 3, 4, 8}) {
     for (const Shape& shape : kShapes) {
       for (const MatrixLayout from : kLayouts) {
@@ -40,7 +40,7 @@ Repartition mebibyte(MatrixLayout from, MatrixLayout to) {
                      CostModel::uniform({1e-6}, {1e-9}, {1e-10}));
 }
 
-TEST(Repartition, CostsWhatTheFormulasSay) {
+TEST(Repartition, CostMatchesFormulas) {
   constexpr double kBytes = 1 << 20;
   EXPECT_EQ(mebibyte(MatrixLayout::Replicated, MatrixLayout::Row).seconds.count, 0);
   EXPECT_EQ(mebibyte(MatrixLayout::Column, MatrixLayout::Partial).seconds.count, 0);
@@ -55,7 +55,7 @@ TEST(Repartition, CostsWhatTheFormulasSay) {
               6e-6 + 0.75 * kBytes * 2.1e-9, 1e-12);
 }
 
-TEST(Repartition, SendsWhatIsMissingElsewhere) {
+TEST(Repartition, SendsOnlyMissingElements) {
   constexpr std::int64_t kBytes = 1 << 20;
   const auto each = [](std::int64_t bytes) { return std::vector<std::int64_t>(4, bytes); };
   EXPECT_EQ(mebibyte(MatrixLayout::Replicated, MatrixLayout::Column).sent, each(0));
@@ -75,7 +75,7 @@ TEST(Repartition, NamesItsCollective) {
   EXPECT_EQ(mebibyte(MatrixLayout::Row, MatrixLayout::Partial).op, "pad");
 }
 
-TEST(Repartition, RefusesWhatIsNoMatrix) {
+TEST(Repartition, RejectsNonMatrices) {
   EXPECT_THROW(
       (void)repartition({DType::F32, Shape{2, 3, 4}}, MatrixLayout::Row, MatrixLayout::Column, 2),
       Error);
