@@ -45,7 +45,7 @@ const char* const kMixtral = R"({
   "router_aux_loss_coef": 0.02, "sliding_window": null, "tie_word_embeddings": false,
   "torch_dtype": "bfloat16", "vocab_size": 32000})";
 
-TEST(HuggingFaceConfig, HasThePublishedParameters) {
+TEST(HuggingFaceConfig, HasPublishedParameterCounts) {
   EXPECT_EQ(parameters(kGpt2), 124'439'808);
   EXPECT_EQ(parameters(kLlama), 6'738'415'616);
   EXPECT_EQ(parameters(kMixtral), 46'702'792'704);
@@ -73,7 +73,7 @@ TEST(HuggingFaceConfig, ReadsEveryField) {
   EXPECT_EQ(c.dtype, DType::BF16);
 }
 
-TEST(HuggingFaceConfig, HasTheDefaultsOfItsFamily) {
+TEST(HuggingFaceConfig, AppliesFamilyDefaults) {
   EXPECT_EQ(parameters(R"({"model_type": "gpt2"})"), 124'439'808);
   EXPECT_TRUE(parsed(R"({"model_type": "gpt2"})").tied);
   EXPECT_EQ(parsed(R"({"model_type": "gpt2", "n_embd": 24, "n_inner": null})").hidden, 96);
@@ -91,7 +91,7 @@ TEST(HuggingFaceConfig, HasTheDefaultsOfItsFamily) {
 }
 
 /// A written config parses as the same model, and is identical when written again.
-TEST(HuggingFaceConfig, GoesThereAndBack) {
+TEST(HuggingFaceConfig, RoundTrips) {
   for (const std::string text : {kGpt2, kLlama, kMixtral}) {
     const std::string written = hugging_face_config(parsed(text), text);
     EXPECT_EQ(hugging_face_config(parsed(written), written), written);
@@ -118,7 +118,7 @@ void expect_refused(const std::string& type, const std::string& field, const std
                [&] { (void)parsed(R"({"model_type": ")" + type + R"(", )" + field + "}"); });
 }
 
-TEST(HuggingFaceConfig, RefusesWhatIsNotImplemented) {
+TEST(HuggingFaceConfig, RejectsUnsupportedFeatures) {
   expect_refused("llama", R"("rope_scaling": {"factor": 8.0, "rope_type": "llama3"})",
                  R"(config.json: rope_scaling is {"factor":8.0,"rope_type":"llama3"}; only null)");
   expect_refused("llama", R"("rope_parameters": {"rope_type": "yarn"})",
@@ -142,7 +142,7 @@ TEST(HuggingFaceConfig, RefusesWhatIsNotImplemented) {
                  R"(model_type is "mistral"; gpt2, llama and mixtral are supported)");
 }
 
-TEST(HuggingFaceConfig, RefusesWhatCannotBe) {
+TEST(HuggingFaceConfig, RejectsInvalidValues) {
   expect_refused("gpt2", R"("n_embd": "768")", R"(n_embd is "768"; it must be an integer)");
   expect_refused("mixtral", R"("num_local_experts": 1)", "num_local_experts is 1; it must be 2");
   expect_refused("gpt2", R"("n_layer": 0)", "n_layer is 0; it must be an integer");

@@ -96,30 +96,30 @@ void expect_equal(const std::vector<Row>& found, const std::vector<Row>& expecte
 
 const std::vector<std::int32_t> kPrompt{3, 1, 4, 1, 5, 9, 2};
 
-TEST(HuggingFaceWeights, OfAGpt2ComputeWhatTheyShould) {
+TEST(HuggingFaceWeights, Gpt2MatchesReference) {
   const TinyModel tiny = tiny_gpt2();
   expect_equal(logits_of(tiny, kPrompt), plain_gpt2(tiny.tensors, tiny.sizes, kPrompt));
 }
 
-TEST(HuggingFaceWeights, OfALlamaComputeWhatTheyShould) {
+TEST(HuggingFaceWeights, LlamaMatchesReference) {
   const TinyModel tiny = tiny_llama();
   expect_equal(logits_of(tiny, kPrompt), plain_llama(tiny.tensors, tiny.sizes, kPrompt));
 }
 
-TEST(HuggingFaceWeights, OfALlamaWithoutAnOutputLayerComputeWhatTheyShould) {
+TEST(HuggingFaceWeights, LlamaWithTiedOutputMatchesReference) {
   TinyModel tiny = tiny_llama();
   tiny.config.insert(1, R"("tie_word_embeddings": true, )");
   tiny.tensors.erase("lm_head.weight");
   expect_equal(logits_of(tiny, kPrompt), plain_llama(tiny.tensors, tiny.sizes, kPrompt));
 }
 
-TEST(HuggingFaceWeights, OfAMixtralComputeWhatTheyShould) {
+TEST(HuggingFaceWeights, MixtralMatchesReference) {
   const TinyModel tiny = tiny_mixtral();
   expect_equal(logits_of(tiny, kPrompt), plain_llama(tiny.tensors, tiny.sizes, kPrompt));
 }
 
 /// Its gate is 1, not its probability.
-TEST(HuggingFaceWeights, OfAMixtralWithOneExpertForATokenComputeWhatTheyShould) {
+TEST(HuggingFaceWeights, MixtralWithOneExpertPerTokenMatchesReference) {
   TinyModel tiny = tiny_mixtral();
   const std::string field = R"("num_experts_per_tok": )";
   tiny.config.replace(tiny.config.find(field), field.size() + 1, field + "1");
@@ -128,7 +128,7 @@ TEST(HuggingFaceWeights, OfAMixtralWithOneExpertForATokenComputeWhatTheyShould) 
 }
 
 /// File, parameters, file: the same tensors; and again the same parameters.
-TEST(HuggingFaceWeights, GoThereAndBackBitForBit) {
+TEST(HuggingFaceWeights, RoundTripBitForBit) {
   for (const TinyModel& tiny : {tiny_gpt2(), tiny_llama(), tiny_mixtral()}) {
     const TemporaryFolder place;
     const WeightedModel model = model_of(tiny, DType::F32);
@@ -150,7 +150,7 @@ TEST(HuggingFaceWeights, GoThereAndBackBitForBit) {
   }
 }
 
-TEST(HuggingFaceWeights, GoThereAndBackInEveryType) {
+TEST(HuggingFaceWeights, RoundTripInEveryType) {
   for (const DType dtype : {DType::F64, DType::BF16, DType::F16}) {
     for (const TinyModel& tiny : {tiny_gpt2(), tiny_llama(), tiny_mixtral()}) {
       const TemporaryFolder place;
@@ -162,7 +162,7 @@ TEST(HuggingFaceWeights, GoThereAndBackInEveryType) {
   }
 }
 
-TEST(HuggingFaceWeights, AreConvertedToTheTypeOfTheModel) {
+TEST(HuggingFaceWeights, AreConvertedToModelType) {
   const TemporaryFolder place;
   const TinyModel tiny = tiny_gpt2();
   const std::string folder = folder_with(place, tiny);
@@ -183,7 +183,7 @@ TEST(HuggingFaceWeights, AreConvertedToTheTypeOfTheModel) {
   }
 }
 
-TEST(HuggingFaceWeights, MayBeInSeveralFiles) {
+TEST(HuggingFaceWeights, MayBeShardedAcrossFiles) {
   for (const TinyModel& tiny : {tiny_gpt2(), tiny_llama(), tiny_mixtral()}) {
     const TemporaryFolder place;
     const WeightedModel model = model_of(tiny, DType::F32);
@@ -196,7 +196,7 @@ TEST(HuggingFaceWeights, MayBeInSeveralFiles) {
   }
 }
 
-TEST(HuggingFaceWeights, MayLackThePrefixAndHaveTheMask) {
+TEST(HuggingFaceWeights, MayLackPrefixAndIncludeMask) {
   const TemporaryFolder place;
   const TinyModel tiny = tiny_gpt2();
   const WeightedModel model = model_of(tiny, DType::F32);
@@ -210,7 +210,7 @@ TEST(HuggingFaceWeights, MayLackThePrefixAndHaveTheMask) {
             values_in(folder_with(place, tiny), model));
 }
 
-TEST(HuggingFaceWeights, MayHaveTheOutputLayerThatIsTheEmbedding) {
+TEST(HuggingFaceWeights, MayIncludeTiedOutputLayer) {
   const TemporaryFolder place;
   TinyModel tiny = tiny_gpt2();
   const WeightedModel model = model_of(tiny, DType::F32);
@@ -226,7 +226,7 @@ void expect_refused(const TinyModel& tiny, const WeightedModel& model, const std
   expect_error(ErrorKind::Input, words, [&] { (void)values_in(folder_with(place, tiny), model); });
 }
 
-TEST(HuggingFaceWeights, AreRefusedIfTheyAreNotTheModels) {
+TEST(HuggingFaceWeights, AreRejectedIfTheyDoNotMatchModel) {
   const TinyModel good = tiny_mixtral();
   const WeightedModel model = model_of(good, DType::F32);
   TinyModel tiny = good;
@@ -246,7 +246,7 @@ TEST(HuggingFaceWeights, AreRefusedIfTheyAreNotTheModels) {
       "tensor 'model.layers.0.self_attn.q_proj.weight' is [10,24], but [24,10] in model");
 }
 
-TEST(HuggingFaceWeights, SayThatTheVocabularyIsAnother) {
+TEST(HuggingFaceWeights, ReportVocabularyMismatch) {
   TinyModel padded = tiny_gpt2();
   padded.config.replace(padded.config.find("11"), 2, "16");
   expect_refused(
@@ -258,7 +258,7 @@ TEST(HuggingFaceWeights, SayThatTheVocabularyIsAnother) {
   EXPECT_EQ(vocabulary_of(files, model_of(padded, DType::F32).config), 11);
 }
 
-TEST(HuggingFaceWeights, AreRefusedIfAFileIsCutOff) {
+TEST(HuggingFaceWeights, AreRejectedIfFileIsTruncated) {
   const TinyModel tiny = tiny_llama();
   const WeightedModel model = model_of(tiny, DType::F32);
   const TemporaryFolder place;
@@ -271,7 +271,7 @@ TEST(HuggingFaceWeights, AreRefusedIfAFileIsCutOff) {
   }
 }
 
-TEST(HuggingFaceWeights, AreRefusedIfTheIndexIsWrong) {
+TEST(HuggingFaceWeights, AreRejectedIfIndexIsWrong) {
   const TemporaryFolder place;
   const TinyModel tiny = tiny_llama();
   const WeightedModel model = model_of(tiny, DType::F32);
@@ -295,7 +295,7 @@ TEST(HuggingFaceWeights, AreRefusedIfTheIndexIsWrong) {
   });
 }
 
-TEST(HuggingFaceExport, LeavesAlone) {
+TEST(HuggingFaceExport, NeverOverwritesAndCleansUpAfterFailure) {
   const TemporaryFolder place;
   const TinyModel tiny = tiny_llama();
   const WeightedModel model = model_of(tiny, DType::F32);
@@ -323,7 +323,7 @@ void expect_no_export(const ModelConfig& config, const std::string& words) {
   expect_error(ErrorKind::Usage, words, [&] { check_hugging_face_export(weighted(config), to); });
 }
 
-TEST(HuggingFaceExport, RefusesModelsThatNoFamilyHas) {
+TEST(HuggingFaceExport, RejectsModelsOutsideSupportedFamilies) {
   ModelConfig config = preset_model("gpt-nano");
   config.head_width = 8;
   expect_no_export(config, "all heads have keys and share the width");
@@ -337,7 +337,7 @@ TEST(HuggingFaceExport, RefusesModelsThatNoFamilyHas) {
 }
 
 /// One line names everything that is not in the tables, for reading and for writing.
-TEST(HuggingFaceExport, NamesTheParametersThatNoFamilyHas) {
+TEST(HuggingFaceExport, NamesUnsupportedParameters) {
   expect_no_export(preset_model("switch-mini"),
                    "model switch-mini: none of the families gpt2, llama and mixtral of Hugging "
                    "Face has its h.*.block_sparse_moe.gate.weight, "
@@ -363,7 +363,7 @@ TEST(HuggingFaceExport, NamesTheParametersThatNoFamilyHas) {
 }
 
 /// The same from the config alone.
-TEST(HuggingFaceExport, DescribesNoModelsThatNoFamilyHas) {
+TEST(HuggingFaceExport, DescribesOnlySupportedFamilies) {
   for (const char* name : {"switch-mini", "experts-mini", "depths-mini"}) {
     expect_error(ErrorKind::Usage, "none of the families has",
                  [&] { (void)hugging_face_config(preset_model(name)); });

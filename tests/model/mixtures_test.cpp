@@ -130,7 +130,7 @@ Leaves alike(const Model& model, std::int64_t step = 1) {
   return leaves;
 }
 
-TEST(MixtureOfExperts, OrdersOfTheGateAgreeOnceNormalised) {
+TEST(MixtureOfExperts, GateOrdersAgreeOnceNormalized) {
   ModelConfig config = with_experts(4, 2);
   config.gate_order = GateOrder::TopKFirst;
   const Ran top_k(config);
@@ -149,7 +149,7 @@ TEST(MixtureOfExperts, OrdersOfTheGateAgreeOnceNormalised) {
 }
 
 /// With one expert per token, the gate is 1 if the softmax comes last, and no gradient reaches the router.
-TEST(MixtureOfExperts, OneExpertNeedsTheSoftmaxFirst) {
+TEST(MixtureOfExperts, TopOneNeedsSoftmaxFirst) {
   const auto largest_gradient = [](std::optional<GateOrder> order) {
     ModelConfig config = with_experts(4, 1);
     config.gate_order = order;
@@ -164,7 +164,7 @@ TEST(MixtureOfExperts, OneExpertNeedsTheSoftmaxFirst) {
   EXPECT_NE(largest_gradient(std::nullopt), 0);
 }
 
-TEST(MixtureOfExperts, DropsWhatFindsNoPlace) {
+TEST(MixtureOfExperts, DropsTokensOverCapacity) {
   ModelConfig config = with_experts(4, 1);
   config.capacity_factor = 1.25;  // ceil(8 / 4 1.25) = 3 slots for each of two sequences
   const Model model = make_model(config, kBatch);
@@ -184,7 +184,7 @@ TEST(MixtureOfExperts, DropsWhatFindsNoPlace) {
 }
 
 /// Where a sequence's tokens go, and what is computed for them, does not depend on the other sequence.
-TEST(MixtureOfExperts, RoutesEachSequenceByItself) {
+TEST(MixtureOfExperts, RoutesEachSequenceIndependently) {
   ModelConfig config = with_experts(4, 2);
   config.capacity_factor = 1;
   const Model model = make_model(config, kBatch);
@@ -202,7 +202,7 @@ TEST(MixtureOfExperts, RoutesEachSequenceByItself) {
 }
 
 /// E sum_e share_e probability_e: 1 if the load is even, E p if all choose one.
-TEST(MixtureOfExperts, BalanceLossIsThatOfSwitchTransformers) {
+TEST(MixtureOfExperts, BalanceLossMatchesSwitchTransformers) {
   ModelConfig config = with_experts(4, 2);
   const double plain = Ran(config).loss();
   config.balance_loss = 0.1;
@@ -217,7 +217,7 @@ TEST(MixtureOfExperts, BalanceLossIsThatOfSwitchTransformers) {
   EXPECT_NEAR((ran.loss() - plain) / 0.1, expected, 1e-12);
 }
 
-TEST(MixtureOfExperts, NoiseSpreadsTheLoad) {
+TEST(MixtureOfExperts, NoiseSpreadsLoad) {
   ModelConfig config = with_experts(4, 1);
   const Model plain = make_model(config, kBatch);
   EXPECT_NEAR(load_variation(Ran(plain.graph, alike(plain))), std::sqrt(3.0), 1e-12);
@@ -228,7 +228,7 @@ TEST(MixtureOfExperts, NoiseSpreadsTheLoad) {
   EXPECT_LT(load_variation(Ran(noisy.graph, leaves)), 0.6);
 }
 
-TEST(MixtureOfExperts, NoiseFollowsFromTheStepAndIsOffOnceTrained) {
+TEST(MixtureOfExperts, NoiseDependsOnStepAndIsOffForInference) {
   ModelConfig config = with_experts(4, 2);
   const double quiet = Ran(config).loss();
   config.noisy_router = true;
@@ -239,7 +239,7 @@ TEST(MixtureOfExperts, NoiseFollowsFromTheStepAndIsOffOnceTrained) {
 }
 
 /// A recomputed block draws the same noise, so that its tokens go to the same experts.
-TEST(MixtureOfExperts, NoiseIsTheSameWhenRecomputed) {
+TEST(MixtureOfExperts, NoiseIsReproducedByRecomputation) {
   ModelConfig config = with_experts(4, 2);
   config.noisy_router = true;
   const Model model = make_model(config, kBatch);
@@ -256,7 +256,7 @@ TEST(MixtureOfExperts, NoiseIsTheSameWhenRecomputed) {
 }
 
 /// As in Switch Transformers: experts in every second block, plain ones otherwise.
-TEST(MixtureOfExperts, CanBeInSomeBlocksOnly) {
+TEST(MixtureOfExperts, SupportsExpertsInSomeBlocks) {
   for (const char* preset : {"gpt-nano", "llama-tiny"}) {
     ModelConfig config = preset_model(preset);
     config.layers = 5;
@@ -282,7 +282,7 @@ TEST(MixtureOfExperts, CanBeInSomeBlocksOnly) {
 }
 
 /// With routed experts that return 0, only the shared one remains: a plain feed-forward part.
-TEST(MixtureOfExperts, SharedExpertTakesAllTokens) {
+TEST(MixtureOfExperts, SharedExpertProcessesAllTokens) {
   ModelConfig config = with_experts(4, 2);
   config.shared_experts = 2;
   ModelConfig plain = small();
@@ -306,7 +306,7 @@ ModelConfig with_depths(double capacity) {
   return config;
 }
 
-TEST(MixtureOfDepths, PicksTheBestTokensInTheirOrder) {
+TEST(MixtureOfDepths, PicksTopTokensInOrder) {
   const Ran ran(with_depths(0.4));  // ceil(3.2) of 8
   const Dense& scores = ran.input("top_k", 0);
   const Dense& picked = ran.input("gather_rows", 1);
@@ -327,7 +327,7 @@ TEST(MixtureOfDepths, PicksTheBestTokensInTheirOrder) {
   }
 }
 
-TEST(MixtureOfDepths, LeavesTheOthersAsTheyAre) {
+TEST(MixtureOfDepths, PassesUnpickedTokensThrough) {
   const Ran ran(with_depths(0.25));
   const Dense& before = ran.input("gather_rows", 0);
   const Dense& after = ran.after_blocks();
@@ -347,7 +347,7 @@ TEST(MixtureOfDepths, LeavesTheOthersAsTheyAre) {
 
 /// A router that scores 0 gates everything by one half: if it picks all tokens, that is half of what a plain block
 /// adds.
-TEST(MixtureOfDepths, IsAPlainBlockButForTheGateIfItPicksAll) {
+TEST(MixtureOfDepths, PickingAllTokensMatchesPlainBlockUpToGate) {
   const Model routed = make_model(with_depths(1), kBatch);
   Leaves leaves = leaves_of(routed);
   std::ranges::fill(leaves["h.0.depth_router.weight"].data, 0.0);
@@ -368,7 +368,7 @@ double loss_with(const Model& model, Leaves leaves, const std::string& name, std
 
 /// Gates, noise, shared experts and picked tokens: gradients of some elements of each parameter match finite
 /// differences of the loss.
-TEST(Mixtures, GradientsAreDifferences) {
+TEST(Mixtures, GradientsMatchFiniteDifferences) {
   ModelConfig topped = with_experts(4, 2);
   topped.noisy_router = true;
   topped.shared_experts = 1;

@@ -72,7 +72,7 @@ TEST(Models, ConvNetOverfitsOneBatch) {
   EXPECT_LT(losses.back(), 0.01);
 }
 
-TEST(Models, HaveTheParametersOfTheirFamilies) {
+TEST(Models, HaveParameterCountsOfTheirFamilies) {
   const auto parameters = [](const char* name) {
     std::int64_t count = 0;
     for (const ModelParameter& parameter : make_model(preset_model(name), {1, 8}).parameters) {
@@ -85,7 +85,7 @@ TEST(Models, HaveTheParametersOfTheirFamilies) {
   EXPECT_EQ(parameters("llama-1b"), 1235814400);
 }
 
-TEST(Models, RefuseWhatDoesNotGoTogether) {
+TEST(Models, RejectIncompatibleOptions) {
   ModelConfig config = tiny("llama-tiny");
   config.key_heads = 3;
   EXPECT_THROW((void)make_model(config, {1, 8}), Error);
