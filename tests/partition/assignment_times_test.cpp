@@ -65,7 +65,7 @@ constexpr double kJoin = 1.0 * kSide * kSide / kFlops;
 constexpr double kMessage = kAlpha + kSide * kSide * 8 * kBeta;
 
 // Two equal branches on two devices take as long as one branch, then the message and the join.
-TEST(AssignmentTimes, BranchesOnTheirOwnDevicesTakeOneBranchAndTheJoin) {
+TEST(AssignmentTimes, ParallelBranchesTakeOneBranchPlusJoin) {
   constexpr int kLength = 5;
   const Graph graph = branches(2, kLength);
   EXPECT_NEAR(simulated(graph, {}).step.count, 2 * kLength * kProduct + kJoin, 1e-12);
@@ -138,7 +138,7 @@ double idle(const simulate::SimulationReport& report) {
 }
 
 // Between ops: fewer bytes, more idle time. Within ops: more bytes, less idle time.
-TEST(AssignmentTimes, BetweenOpsSendsLessAndIdlesMore) {
+TEST(AssignmentTimes, InterOpSendsLessAndIdlesMore) {
   constexpr int kLayers = 4;
   const Graph graph = perceptron(kLayers);
   for (const int devices : {2, 4}) {
@@ -150,7 +150,7 @@ TEST(AssignmentTimes, BetweenOpsSendsLessAndIdlesMore) {
 }
 
 // Without pipelining one device computes at a time: all are idle for (D-1)/D of the step, and while messages travel.
-TEST(AssignmentTimes, WithoutPipeliningOneDeviceComputesAtATime) {
+TEST(AssignmentTimes, WithoutPipeliningOneDeviceIsActiveAtATime) {
   constexpr int kLength = 8;
   const Graph graph = branches(1, kLength);
   for (const int devices : {2, 4}) {
@@ -169,7 +169,7 @@ TEST(AssignmentTimes, WithoutPipeliningOneDeviceComputesAtATime) {
 }
 
 // Whatever the plan: between devices along pipe only messages, within ops only collectives.
-TEST(AssignmentTimes, AxesDecideTheKindOfCommunication) {
+TEST(AssignmentTimes, AxesDetermineCommunication) {
   constexpr int kLayers = 4;
   const Graph graph = perceptron(kLayers);
   const auto kinds = [&](const Plan& plan) {

@@ -76,7 +76,7 @@ bool stores(const Program& program, const std::string& name) {
 
 // {x, w1, product} on one device, {relu, w2, product, error} on the other. One activation goes over, its gradient comes
 // back; the gradient of each op is computed where the op is.
-TEST(Assignments, CutBetweenOpsIsOneMessageAndOneBack) {
+TEST(Assignments, InterOpBoundarySendsOneMessageEachWay) {
   const Plan plan = parse_plan(R"({"mesh": "pipe=2", "ops": {"relu": {"device": 1}}})");
   const std::vector<Program> programs = expect_equal(two_layers(), plan);
   expect_only_messages(programs);
@@ -134,7 +134,7 @@ std::map<std::string, double> work_in(const Graph& graph) {
 }
 
 // Every value sharded by rows, or by columns: each device has its share of the work of every op.
-TEST(Assignments, EveryOpMayBeShardedByRowsOrColumns) {
+TEST(Assignments, EveryOpSupportsRowAndColumnSharding) {
   const TwoLayers task = two_layers();
   for (const int dimension : {0, 1}) {
     Plan plan;
@@ -160,7 +160,7 @@ TEST(Assignments, EveryOpMayBeShardedByRowsOrColumns) {
   }
 }
 
-TEST(Assignments, ValuesGetTheirPlacement) {
+TEST(Assignments, ValuesGetAssignedPlacements) {
   const TwoLayers task = two_layers();
   const Plan plan = parse_plan(R"json({"mesh": "data=2,tensor=2", "zero": 1, "values": {
       "w*": {"tensor": "sharded(1)"}, "w2": {"tensor": "replicated"}, "x": {"data": "sharded(0)"},
@@ -174,7 +174,7 @@ TEST(Assignments, ValuesGetTheirPlacement) {
 }
 
 /// Ops that nothing places: where their inputs are. Later assignments of a value's readers do not matter.
-TEST(Assignments, WhatIsNotAssignedIsDerived) {
+TEST(Assignments, UnassignedPlacementsAreDerived) {
   const TwoLayers task = two_layers();
   const Plan plan = parse_plan(
       R"({"mesh": "pipe=3", "schedule": "gpipe",
@@ -189,7 +189,7 @@ TEST(Assignments, WhatIsNotAssignedIsDerived) {
 
 // A value of device 1 is read on device 0 before its own result goes back: every device runs the same order of tasks,
 // or the schedule cannot do it.
-TEST(Assignments, BackAndForthNeedsAScheduleThatAllowsIt) {
+TEST(Assignments, RevisitingDevicesNeedsCapableSchedule) {
   const char* const text = R"({{"mesh": "pipe=2", "microbatches": {}, "schedule": "{}",
                                "ops": {{"*": {{"device": 0}}, "relu": {{"device": 1}}}}}})";
   const TwoLayers task = two_layers();
@@ -206,7 +206,7 @@ TEST(Assignments, BackAndForthNeedsAScheduleThatAllowsIt) {
 }
 
 // With other axes, a device is a group of them.
-TEST(Assignments, DevicesAlongPipeMayBeGroups) {
+TEST(Assignments, PipelineStagesMayBeGroups) {
   const DimNames names{{"x", {"batch", "inputs"}},
                        {"y", {"batch", "outputs"}},
                        {"w1", {"width", "hidden"}},
@@ -224,7 +224,7 @@ TEST(Assignments, DevicesAlongPipeMayBeGroups) {
   }
 }
 
-TEST(Assignments, RefuseWhatCannotBe) {
+TEST(Assignments, RejectInvalidAssignments) {
   const std::vector<std::pair<const char*, const char*>> wrong{
       {R"("ops": {"relo": {"device": 1}})", "plan: unknown op 'relo'; did you mean 'relu'?"},
       {R"("ops": {"conv*": {"device": 1}})",

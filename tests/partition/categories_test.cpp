@@ -86,7 +86,7 @@ TEST(PlanCategories, ReducedGradientsAreGradients) {
 }
 
 /// A bucket for all gradients, a few, and none.
-TEST(PlanCategories, BucketSizeDecidesHowManyReductionsThereAre) {
+TEST(PlanCategories, BucketSizeDeterminesReductionCount) {
   const auto reductions = [](Bytes bucket) {
     const Program program = programs_with({.mesh = "data=2", .bucket = bucket})[0];
     return std::ranges::count_if(program.instructions, [](const Instruction& instruction) {
@@ -100,7 +100,7 @@ TEST(PlanCategories, BucketSizeDecidesHowManyReductionsThereAre) {
   EXPECT_LT(few, all);
 }
 
-TEST(PlanCategories, WhatStagesReceiveIsCommunication) {
+TEST(PlanCategories, ReceivedActivationsAreCommunication) {
   const std::vector<Program> stages = programs_with({.mesh = "pipe=2", .microbatches = 2});
   const std::int64_t message = 2 * 32 * preset_model("gpt-nano").width * 4;
   for (const Program& stage : stages) {

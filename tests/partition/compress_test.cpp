@@ -152,7 +152,7 @@ void check_identity(const SmallGpt& task, const Case& c, const char* method, int
   }
 }
 
-TEST(Compress, SentAndKeptAreTheGradient) {
+TEST(Compress, SentPlusResidualEqualsGradient) {
   const SmallGpt task = small_gpt(DType::F64);
   for (const char* method : kMethods) {
     for (const char* mesh : {"data=2", "data=3", "data=4"}) {
@@ -186,10 +186,10 @@ void check_with_other_axes(std::size_t nth) {
 }
 
 /// Each method on three plans, each plan with two methods.
-TEST(Compress, GoesTogetherWithOtherAxes) {
+TEST(Compress, CombinesWithOtherAxes) {
   check_with_other_axes(3);
 }
-TEST(LongCompress, GoesTogetherWithOtherAxes) {
+TEST(LongCompress, CombinesWithOtherAxes) {
   check_with_other_axes(1);
 }
 
@@ -237,7 +237,7 @@ double bytes_along_data(const Program& program) {
 }
 
 // Uncompressed, 8 n (p-1)/p bytes of each matrix are sent. Only these change.
-TEST(Compress, SendsAsManyBytesAsTheFormulasSay) {
+TEST(Compress, SentBytesMatchFormulas) {
   const SmallGpt task = small_gpt(DType::F32);
   const DimNames names = dim_names(task.graph);
   ASSERT_EQ(matrices_of(task).size(), 12U);
@@ -304,7 +304,7 @@ std::vector<Ended> run_three_steps(const SmallGpt& task, const Plan& plan) {
   return ended;
 }
 
-TEST(Compress, LeavesAllRanksWithTheSameBits) {
+TEST(Compress, LeavesAllRanksBitIdentical) {
   const SmallGpt task = small_gpt(DType::F32);
   for (const char* method : kMethods) {
     for (const int p : {2, 4}) {
@@ -327,7 +327,7 @@ TEST(Compress, LeavesAllRanksWithTheSameBits) {
 
 // A gradient that is not finite is transmitted as such, however it is packed: the step is skipped, and the residuals do
 // not change.
-TEST(Compress, SkipsAStepThatIsNotFinite) {
+TEST(Compress, SkipsNonFiniteSteps) {
   const SmallGpt task = small_gpt(DType::F64);
   for (const char* method : kMethods) {
     SCOPED_TRACE(method);
@@ -343,7 +343,7 @@ TEST(Compress, SkipsAStepThatIsNotFinite) {
 }
 
 // The gradient of positions that no sequence has consists of zeros around what was already reduced.
-TEST(Compress, LeavesAloneWhatNobodySends) {
+TEST(Compress, SkipsGradientsThatAreNotSent) {
   ModelConfig config = preset_model("gpt-nano");
   config.layers = 1;
   const Model model = make_model(config, {.sequences = 2, .length = 4});
@@ -354,7 +354,7 @@ TEST(Compress, LeavesAloneWhatNobodySends) {
   EXPECT_EQ(named.names.contains("residual/ln_f.weight"), false);
 }
 
-TEST(Compress, ChangesNothingUnlessAsked) {
+TEST(Compress, IsOffByDefault) {
   const SmallGpt task = small_gpt(DType::F32);
   EXPECT_EQ(compressed(task.graph, plan_of({.mesh = "data=2"})).graph, task.graph);
   expect_error(ErrorKind::Usage, "data=2",

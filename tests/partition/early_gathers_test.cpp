@@ -62,12 +62,12 @@ std::string order_of(const std::vector<Layer>& layers) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-TEST(EarlyGathers, WithoutBlocksOneIsAhead) {
+TEST(EarlyGathers, WithoutBlocksOneGatherRunsAhead) {
   EXPECT_EQ(order_of({{"a", {6, 6}}, {"b", {6, 6}}, {"c", {6, 6}}}),
             "gather a, gather b, use a, gather c, use b, use c");
 }
 
-TEST(EarlyGathers, AsMuchIsAheadAsABlockHas) {
+TEST(EarlyGathers, RunAheadByOneBlock) {
   EXPECT_EQ(order_of({{"a", {6, 6}, 0},
                       {"b", {6, 6}, 0},
                       {"c", {6, 6}, 1},
@@ -77,13 +77,13 @@ TEST(EarlyGathers, AsMuchIsAheadAsABlockHas) {
 }
 
 // c and d together are as large as b.
-TEST(EarlyGathers, BytesCount) {
+TEST(EarlyGathers, LimitIsInBytes) {
   EXPECT_EQ(order_of({{"a", {6, 6}, 0}, {"b", {6, 12}, 1}, {"c", {12, 3}, 2}, {"d", {3, 12}, 3}}),
             "gather a, gather b, use a, gather c, gather d, use b, use c, use d");
 }
 
 // Column shards arrive in scratch first, which is as large as the result.
-TEST(EarlyGathers, ScratchCounts) {
+TEST(EarlyGathers, CountScratchMemory) {
   EXPECT_EQ(order_of({{"a", {6, 6}, 0},
                       {.name = "b", .shape = {6, 6}, .block = 1, .cut = 1},
                       {"c", {6, 6}, 2},
@@ -91,7 +91,7 @@ TEST(EarlyGathers, ScratchCounts) {
             "gather a, gather b, use a, gather c, gather d, use b, use c, use d");
 }
 
-TEST(EarlyGathers, WhatIsLargerThanABlockStays) {
+TEST(EarlyGathers, SkipGathersLargerThanBlock) {
   EXPECT_EQ(order_of({{"a", {6, 6}, 0}, {"big", {6, 60}}, {"large", {60, 6}}, {"b", {6, 6}, 1}}),
             "gather a, use a, gather big, use big, gather large, gather b, use large, use b");
 }
@@ -225,7 +225,7 @@ std::vector<Case> zero3_cases() {
           {.mesh = "pipe=2,data=2", .microbatches = 4, .schedule = "pipedream", .zero = 3}};
 }
 
-TEST(EarlyGathers, TakeTheMemoryOfABlockAtMost) {
+TEST(EarlyGathers, UseAtMostMemoryOfOneBlock) {
   for (const Case& c : zero3_cases()) {
     SCOPED_TRACE(describe(c));
     const std::vector<Graph> graphs = graphs_of(graph_for(c), plan_of(c));
@@ -242,7 +242,7 @@ TEST(EarlyGathers, TakeTheMemoryOfABlockAtMost) {
   }
 }
 
-TEST(EarlyGathers, AreAlikeOnAllRanks) {
+TEST(EarlyGathers, AreIdenticalOnAllRanks) {
   for (const Case& c : zero3_cases()) {
     SCOPED_TRACE(describe(c));
     const Plan plan = plan_of(c);
@@ -264,7 +264,7 @@ std::int64_t products_beside(const Program& program, const Instruction& exchange
 
 // All gathers of a block, except the first one's of the forward and the last one's of the backward, which comes first
 // there, have products to overlap with; and the instructions that wait for them read them.
-TEST(EarlyGathers, GoOnBesideProducts) {
+TEST(EarlyGathers, OverlapWithProducts) {
   const Case c{.mesh = "data=2", .zero = 3};
   const Program program = make_program(graphs_of(graph_for(c), plan_of(c)).front());
   int beside = 0;
@@ -303,7 +303,7 @@ int gathers_with_kernels(const Trace& trace) {
   }));
 }
 
-TEST(EarlyGathers, ARunComputesMeanwhile) {
+TEST(EarlyGathers, OverlapWithComputeDuringRun) {
   const Case c{.mesh = "data=2", .zero = 3};
   const Plan plan = plan_of(c);
   const Graph graph = graph_for(c);

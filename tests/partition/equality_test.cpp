@@ -175,7 +175,7 @@ std::int64_t recomputed_count(const Program& program) {
 }
 
 // On every rank: nothing, something, more.
-TEST(Equality, PlansSayWhatIsRecomputed) {
+TEST(Equality, PlansControlRecomputation) {
   const Task task = language_task(tiny_model(), kTinyBatch);
   for (const char* mesh : {"", "data=2", "tensor=2", "pipe=2", "context=2"}) {
     SCOPED_TRACE(mesh);
@@ -240,7 +240,7 @@ Task task_with_unused_parameter() {
 }
 
 // Under every plan it stays as it is, as on one device.
-TEST(Equality, AParameterWithoutAGradient) {
+TEST(Equality, ParameterWithoutGradient) {
   const Task task = task_with_unused_parameter();
   const Trained one = train_alone(task.graph, task.first, task.batches);
   EXPECT_EQ(one.kept.at("layers.1.weight"), task.first.at("layers.1.weight"));
@@ -307,7 +307,7 @@ std::vector<double> drawn(std::size_t count, int below) {
 }
 
 // A loss for each micro-batch is known when its forward pass is, so that any schedule runs.
-TEST(Equality, BalanceOfMicrobatches) {
+TEST(Equality, LoadBalancingLossAcrossMicrobatches) {
   ModelConfig config = tiny_experts();
   config.balance_loss = 0.1;
   config.balance_groups = 2;

@@ -70,7 +70,7 @@ TEST(Exchanges, ColumnThenRowNeedsOneAllReduce) {
 }
 
 // Rows of W1 leave partial sums; the function in between must wait for the all-reduce.
-TEST(Exchanges, RowSplitIsSummedBeforeTheActivation) {
+TEST(Exchanges, RowSplitIsReducedBeforeActivation) {
   const DimNames names{{"w1", {"hidden", "width"}}};
   const RankGraph mine = rank_zero(two_products("gelu", kSecondWeight), plan_on("tensor=2"), names);
   EXPECT_EQ(exchanges_in(mine.graph), (Counts{{"all_reduce forward", 1}}));
@@ -92,7 +92,7 @@ std::vector<double> gelu_of(const std::vector<double>& x) {
 }
 
 // Why it must wait: Y = gelu(X1 A1 + X2 A2), and the sum of gelu(X1 A1) and gelu(X2 A2) is something else.
-TEST(Exchanges, ActivationsOfPartialSumsDoNotAddUp) {
+TEST(Exchanges, ActivationOfPartialSumsDiffersFromActivationOfSum) {
   const std::vector<double> first{1.0, -2.0, 0.5};   // X1 A1
   const std::vector<double> second{-3.0, 1.5, 0.5};  // X2 A2
   std::vector<double> sum(first.size());
@@ -167,7 +167,7 @@ TEST(Exchanges, DataParallelRanksSendNoSamples) {
 // One all-reduce for attention and one for the MLP, forward (g) and backward (f). With the vocabulary sharded as well:
 // one for the embedding and two small ones for the loss, and in the backward one for the input of the logits. And one
 // for the terms of the gradients' norm, all in one.
-TEST(Exchanges, TensorParallelBlocksHaveOnePlusOneEach) {
+TEST(Exchanges, TensorParallelBlocksNeedOneAllReduceEachWay) {
   for (const std::int64_t layers : {1, 3}) {
     const RankGraph mine = rank_zero(gpt(layers), plan_on("tensor=2"), dim_names(gpt(layers)));
     const int each = 2 * static_cast<int>(layers);
@@ -181,7 +181,7 @@ TEST(Exchanges, TensorParallelBlocksHaveOnePlusOneEach) {
 // A vocabulary of 32 over 3 ranks: each has the rows of its shard of the table, the logits for them, and their
 // gradients. What is reduced over ranks is as long as the activations, or as the rows: the maximum logit of each, and
 // both sums together.
-TEST(Exchanges, TheVocabularyIsNeverGathered) {
+TEST(Exchanges, VocabularyIsNeverGathered) {
   constexpr std::int64_t kRows = 4 * 8;
   constexpr std::int64_t kWidth = 16;
   const Graph graph = gpt(1);
@@ -224,7 +224,7 @@ TEST(Exchanges, SequenceParallelismReplacesAllReduces) {
   EXPECT_EQ(counts.at("all_reduce backward"), 1) << "norms and biases, together";
 }
 
-TEST(Exchanges, DataParallelSumsEachGradientOnce) {
+TEST(Exchanges, DataParallelReducesEachGradientOnce) {
   const Graph graph = gpt(2);
   const RankGraph mine = rank_zero(graph, plan_on("data=2"), dim_names(graph));
   const Counts counts = exchanges_in(mine.graph);
@@ -267,7 +267,7 @@ double zero_volume(int level) {
 
 // Volumes 1, 1, 1 and 1.5 of data parallelism's; slightly less, because the backward does not read biases and
 // positions.
-TEST(Exchanges, ZeroHasItsVolumes) {
+TEST(Exchanges, ZeroLevelsMatchPublishedVolumes) {
   const double plain = zero_volume(0);
   EXPECT_NEAR(zero_volume(1) / plain, 1, 0.01);
   EXPECT_NEAR(zero_volume(2) / plain, 1, 0.01);
@@ -308,7 +308,7 @@ Held held_at(int level, int ranks) {
 
 // In units of the parameters: 1 + 1 + 2; the optimizer's 2, the gradient's 1 and the parameter's 1 are sharded. For
 // communication, the tensors of a block or two more, not all.
-TEST(Exchanges, ZeroHasItsMemory) {
+TEST(Exchanges, ZeroLevelsMatchPublishedMemory) {
   constexpr int kRanks = 4;
   constexpr double kPart = 1.0 / kRanks;
   constexpr double kBlock = 1.0 / 16;
@@ -324,7 +324,7 @@ TEST(Exchanges, ZeroHasItsMemory) {
 }
 
 // Tokens go to their experts and back, and so do the gradients: 2 + 2 in each block, with the full capacity.
-TEST(Exchanges, ExpertsTakeTwoPlusTwo) {
+TEST(Exchanges, ExpertsNeedTwoAllToAllsEachWay) {
   ModelConfig config = preset_model("gpt-nano");
   config.layers = 2;
   config.width = 16;

@@ -388,7 +388,7 @@ TEST(PlanFuzz, RandomAssignmentsOfRandomGraphsAgree) {
   run_cases(random_assignments, 1, 150);
 }
 
-TEST(PlanFuzz, RandomAssignmentsRunUnderAScheduleOrAreRefused) {
+TEST(PlanFuzz, RandomAssignmentsRunUnderScheduleOrAreRejected) {
   int refused = 0;
   int ran = 0;
   for (std::uint64_t seed = 1; seed <= 150; ++seed) {

@@ -129,7 +129,7 @@ TEST(MemoryPrediction, MasterWeights) {
 }
 
 /// Four sequences on 64 ranks: four have one, the others none; twice, in two stages.
-TEST(MemoryPrediction, CountsEachKindOfRankOnce) {
+TEST(MemoryPrediction, EvaluatesEachKindOfRankOnce) {
   const Graph graph = language(tiny_model());
   const MemoryPrediction prediction =
       predict_memory({graph, dim_names(graph)}, plan_of({.mesh = "data=64,pipe=2"}));
@@ -144,7 +144,7 @@ TEST(MemoryPrediction, CountsEachKindOfRankOnce) {
   EXPECT_GE(prediction.largest().use.peak, prediction.at(127).peak);
 }
 
-TEST(MemoryPrediction, RefusesWhatCannotBeCompiled) {
+TEST(MemoryPrediction, RejectsPlansThatCannotCompile) {
   const Graph graph = language(tiny_model());
   const Plan plan = plan_of({.mesh = "pipe=8", .microbatches = 4});
   expect_error(ErrorKind::Usage, "8 stages are more than the 4 blocks", [&] {

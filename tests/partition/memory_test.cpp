@@ -230,43 +230,43 @@ class PlannedMemory : public testing::Test {
 };
 using LongPlannedMemory = PlannedMemory;
 
-TEST_F(PlannedMemory, OfGpt) {
+TEST_F(PlannedMemory, Gpt) {
   expect_planned_memory(language_graph(large_model()),
                         every_nth(plans_of_language_models(), 48, 0));
 }
-TEST_F(PlannedMemory, OfGptWithDropoutAndRecomputation) {
+TEST_F(PlannedMemory, GptWithDropoutAndRecomputation) {
   expect_planned_memory(recomputed_graph(), every_nth(plans_of_language_models(), 48, 16));
 }
-TEST_F(PlannedMemory, OfLlama) {
+TEST_F(PlannedMemory, Llama) {
   expect_planned_memory(language_graph(large_model(Family::Llama)),
                         every_nth(plans_of_language_models(), 48, 32));
 }
-TEST_F(PlannedMemory, OfMixtureOfExperts) {
+TEST_F(PlannedMemory, MixtureOfExperts) {
   expect_planned_memory(experts_graph(), every_nth(plans_of_experts(), 16, 0));
 }
-TEST_F(PlannedMemory, OfPerceptron) {
+TEST_F(PlannedMemory, Perceptron) {
   expect_planned_memory(perceptron_graph(), every_nth(plans_of_examples(), 16, 0));
 }
-TEST_F(PlannedMemory, OfConvNet) {
+TEST_F(PlannedMemory, ConvNet) {
   expect_planned_memory(convolution_graph(), every_nth(plans_of_examples(), 16, 8));
 }
 
-TEST_F(LongPlannedMemory, OfGpt) {
+TEST_F(LongPlannedMemory, Gpt) {
   expect_planned_memory(language_graph(large_model()), plans_of_language_models());
 }
-TEST_F(LongPlannedMemory, OfGptWithDropoutAndRecomputation) {
+TEST_F(LongPlannedMemory, GptWithDropoutAndRecomputation) {
   expect_planned_memory(recomputed_graph(), plans_of_language_models());
 }
-TEST_F(LongPlannedMemory, OfLlama) {
+TEST_F(LongPlannedMemory, Llama) {
   expect_planned_memory(language_graph(large_model(Family::Llama)), plans_of_language_models());
 }
-TEST_F(LongPlannedMemory, OfMixtureOfExperts) {
+TEST_F(LongPlannedMemory, MixtureOfExperts) {
   expect_planned_memory(experts_graph(), plans_of_experts());
 }
-TEST_F(LongPlannedMemory, OfPerceptron) {
+TEST_F(LongPlannedMemory, Perceptron) {
   expect_planned_memory(perceptron_graph(), plans_of_examples());
 }
-TEST_F(LongPlannedMemory, OfConvNet) {
+TEST_F(LongPlannedMemory, ConvNet) {
   expect_planned_memory(convolution_graph(), plans_of_examples());
 }
 

@@ -52,7 +52,7 @@ std::vector<Kept> kept_by_stage(const std::string& schedule, int microbatches) {
   return stages;
 }
 
-TEST(PipelineMemory, FollowsTheTable) {
+TEST(PipelineMemory, MatchesTable) {
   constexpr int kBatches = 8;
   constexpr int kHalf = kBatches / 2;
   const std::vector<Kept> few = kept_by_stage("gpipe", kHalf);
@@ -75,7 +75,7 @@ TEST(PipelineMemory, FollowsTheTable) {
 }
 
 // Receives for a task are posted before the previous task.
-TEST(PipelineMemory, MessagesGoOnWhileSomethingIsComputed) {
+TEST(PipelineMemory, MessagesOverlapWithCompute) {
   constexpr int kBatches = 8;
   const Graph graph = make_training_graph(deep_gpt(kBatches).graph);
   const Plan plan = plan_of({.mesh = "pipe=4", .microbatches = kBatches, .schedule = "1f1b"});
@@ -103,7 +103,7 @@ TEST(PipelineMemory, MessagesGoOnWhileSomethingIsComputed) {
 
 // Chimera: every stage is on two ranks, which stay bitwise identical.
 
-TEST(Chimera, CopiesStayTheSame) {
+TEST(Chimera, ReplicasStayIdentical) {
   const Model model = deep_gpt(4);
   const Graph graph = make_training_graph(model.graph, {.clip_limit = 0.5});
   const Plan plan = plan_of({.mesh = "pipe=4", .microbatches = 4, .schedule = "chimera"});

@@ -66,7 +66,7 @@ std::vector<Program> programs_for(const Graph& graph, const Case& c) {
   return programs_of(graph, plan_of(c), dim_names(graph));
 }
 
-TEST(ProgramSet, AcceptsWhatThePartitionerMakes) {
+TEST(ProgramSet, AcceptsPartitionerOutput) {
   const Graph graph = training_graph(4);
   for (const Case& c : cases()) {
     SCOPED_TRACE(describe(c));
@@ -103,7 +103,7 @@ std::map<std::string, double> received(std::span<const Program> programs) {
   return bytes;
 }
 
-TEST(ProgramSet, PredictsWhatRanksSend) {
+TEST(ProgramSet, PredictsSentBytes) {
   const Graph graph = training_graph(4);
   for (const Case& c : cases()) {
     SCOPED_TRACE(describe(c));
@@ -405,14 +405,14 @@ void find_damage(const std::vector<Case>& of_one_block, const std::vector<Case>&
   }
 }
 
-TEST(ProgramSet, FindsDamageOrItIsHarmless) {
+TEST(ProgramSet, EveryDamageIsFoundOrHarmless) {
   find_damage({{.mesh = "data=2", .zero = 1},
                {.mesh = "data=2,tensor=2"},
                {.mesh = "context=3", .context = Plan::Context::Ring}},
               {{.mesh = "pipe=2", .microbatches = 2, .schedule = "gpipe"}});
 }
 
-TEST(LongProgramSet, FindsDamageOrItIsHarmless) {
+TEST(LongProgramSet, EveryDamageIsFoundOrHarmless) {
   find_damage({{.mesh = "data=2", .microbatches = 2, .zero = 2},
                {.mesh = "data=2", .zero = 3},
                {.mesh = "tensor=2", .sequence = true},

@@ -101,7 +101,7 @@ Sent parts_of_keys(int ranks, int messages) {
 
 // Without a mask all parts visit all ranks: p - 1 of keys and of values in the forward; the same again in the backward,
 // and p of each of their gradients, which return home.
-TEST(Ring, SendEachPartOnce) {
+TEST(Ring, SendsEachShardOnce) {
   const Graph graph = without_mask(llama());
   for (const int ranks : {2, 3, 4}) {
     for (int rank = 0; rank < ranks; ++rank) {
@@ -122,7 +122,7 @@ constexpr std::int64_t kLseBytes = kBatch * kHeads * kRingLength * 4;
 
 // Pairs of queries i and keys j < i, p (p - 1) / 2 of them. In round s, p - s pairs move keys and values, s move queries
 // and results; in the last round of an even p, p / 2 pairs move both, but only half of the queries.
-TEST(Ring, MoveKeysOrQueriesUnderACausalMask) {
+TEST(Ring, MovesKeysOrQueriesUnderCausalMask) {
   const Graph graph = llama();
   for (const int ranks : {2, 3, 4, 6}) {
     double keys = 0;
@@ -180,7 +180,7 @@ Balance balance_of(std::int64_t length, int ranks) {
 }
 
 // A plain ring would give the last of 4 ranks 1.75 times the mean.
-TEST(Ring, GiveAllRanksTheSameWorkUnderACausalMask) {
+TEST(Ring, BalancesWorkUnderCausalMask) {
   for (const int ranks : {2, 3, 4, 5, 6, 8}) {
     const Balance balance = balance_of(240, ranks);
     EXPECT_EQ(balance.most, balance.least) << ranks << " ranks";
@@ -192,7 +192,7 @@ TEST(Ring, GiveAllRanksTheSameWorkUnderACausalMask) {
   }
 }
 
-TEST(Ring, GatherNothing) {
+TEST(Ring, GathersNothing) {
   const Graph mine = graph_at(llama(), ring_of(4), 3);
   EXPECT_EQ(count(mine, "all_gather"), 0) << to_text(mine);
   for (const Value& value : mine.values()) {
@@ -203,7 +203,7 @@ TEST(Ring, GatherNothing) {
 }
 
 // The next part is in flight while the current one is used, and the previous one has been released.
-TEST(Ring, ComputeWhilePartsAreOnTheirWay) {
+TEST(Ring, OverlapsComputeWithTransfers) {
   const Program program = make_program(graph_at(without_mask(llama()), ring_of(3), 1));
   std::vector<std::string> order;
   std::map<std::string, std::int32_t> done;  // the last message of each kind
@@ -234,7 +234,7 @@ Bytes peak_of(Plan::Context context, int rank) {
   return memory_use(make_program(fuse_elementwise(mine))).peak;
 }
 
-TEST(Ring, TakeLessMemoryThanGathering) {
+TEST(Ring, NeedsLessMemoryThanGathering) {
   for (const int rank : {0, 3, 5}) {
     EXPECT_LT(peak_of(Plan::Context::Ring, rank).count, peak_of(Plan::Context::Gather, rank).count);
   }

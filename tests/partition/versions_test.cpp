@@ -266,21 +266,21 @@ void check(const Trial& trial) {
   }
 }
 
-TEST(WeightVersions, PipeDreamIsWhatItsTableSays) {
+TEST(WeightVersions, PipeDreamMatchesTable) {
   check({.plan = {.mesh = "pipe=2", .microbatches = 4, .schedule = "pipedream"}});
   check({.plan = {.mesh = "pipe=4", .microbatches = 8, .schedule = "ampnet"}});
   check({.plan = {.mesh = "pipe=4", .microbatches = 8, .schedule = "pipedream"}});
   check({.plan = {.mesh = "pipe=2", .microbatches = 3, .schedule = "pipedream"}, .sequences = 4});
 }
 
-TEST(WeightVersions, PipeDreamGoesWithOtherAxes) {
+TEST(WeightVersions, PipeDreamCombinesWithOtherAxes) {
   check({.plan = {.mesh = "data=2,pipe=2", .microbatches = 4, .schedule = "pipedream"}});
   check({.plan = {.mesh = "pipe=2,tensor=2", .microbatches = 4, .schedule = "pipedream"}});
   check({.plan = {.mesh = "pipe=2,data=2", .microbatches = 4, .schedule = "pipedream", .zero = 1}});
   check({.plan = {.mesh = "pipe=2,data=2", .microbatches = 4, .schedule = "pipedream", .zero = 3}});
 }
 
-TEST(WeightVersions, TwoBufferedWeightsAreOneBehind) {
+TEST(WeightVersions, TwoBufferedWeightsLagOneStep) {
   check({.plan = {.mesh = "pipe=2", .microbatches = 4, .schedule = "pipedream-2bw"}});
   check({.plan = {.mesh = "pipe=4", .microbatches = 8, .schedule = "pipedream-2bw"}});
   check({.plan = {.mesh = "pipe=2,tensor=2", .microbatches = 8, .schedule = "pipedream-2bw"}});
@@ -289,11 +289,11 @@ TEST(WeightVersions, TwoBufferedWeightsAreOneBehind) {
 }
 
 // All stages update at the same micro-batches, so that the global gradient norm is available.
-TEST(WeightVersions, TwoBufferedWeightsCanBeClipped) {
+TEST(WeightVersions, TwoBufferedWeightsSupportClipping) {
   check({.plan = {.mesh = "pipe=4", .microbatches = 8, .schedule = "pipedream-2bw"}, .clip = 0.5});
 }
 
-TEST(WeightVersions, PipeDreamCannotBeClipped) {
+TEST(WeightVersions, PipeDreamRejectsClipping) {
   const Trial trial{.plan = {.mesh = "pipe=2", .microbatches = 4, .schedule = "pipedream"}};
   Training training = training_of(trial);
   expect_error(ErrorKind::Usage, "(--clip 0)", [&] {
@@ -345,7 +345,7 @@ void expect_versions(const std::string& schedule, const std::vector<int>& expect
   }
 }
 
-TEST(WeightVersions, StageKeepsNoMoreThanTheTableSays) {
+TEST(WeightVersions, StageKeepsNoMoreVersionsThanTableRequires) {
   expect_versions("pipedream", {4, 3, 2, 1});
   expect_versions("pipedream-2bw", {2, 2, 2, 2});
   expect_versions("1f1b", {1, 1, 1, 1});
