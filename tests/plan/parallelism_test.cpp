@@ -29,12 +29,12 @@ std::vector<std::string> rows_of(const Plan& plan) {
 
 using Rows = std::vector<std::string>;
 
-TEST(Parallelism, IsNoneOnOneDevice) {
+TEST(Parallelism, OneDeviceHasNone) {
   EXPECT_EQ(rows_of(Plan{}), Rows{});
   EXPECT_EQ(rows_of(plan_of("data=1,tensor=1")), Rows{});
 }
 
-TEST(Parallelism, HasAPlaceInBothViews) {
+TEST(Parallelism, IsClassifiedInBothViews) {
   EXPECT_EQ(rows_of(plan_of("data=2")), Rows{"data parallelism by data=2: data, intra-op"});
   EXPECT_EQ(rows_of(plan_of("tensor=4")), Rows{"tensor parallelism by tensor=4: model, intra-op"});
   EXPECT_EQ(rows_of(plan_of("pipe=4")), Rows{"pipeline parallelism by pipe=4: model, inter-op"});
@@ -55,7 +55,7 @@ TEST(Parallelism, ZeroDividesNeitherDataNorModel) {
   EXPECT_EQ(rows_of(plan), Rows{"tensor parallelism by tensor=8: model, intra-op"});
 }
 
-TEST(Parallelism, ListsCombinationsInTheOrderOfTheMesh) {
+TEST(Parallelism, ListsCombinationsInMeshOrder) {
   Plan plan = plan_of("pipe=2,data=2,tensor=2");
   plan.sequence = true;
   plan.microbatches = 4;
@@ -65,7 +65,7 @@ TEST(Parallelism, ListsCombinationsInTheOrderOfTheMesh) {
                                  "sequence parallelism by --sequence: neither, intra-op"}));
 }
 
-TEST(Parallelism, GoesByWhatAnAxisShards) {
+TEST(Parallelism, ClassifiesByWhatAxisShards) {
   Plan plan = plan_of("workers=2,slices=3");
   plan.sharding = {{"workers", {"batch"}}, {"slices", {"hidden"}}};
   EXPECT_EQ(rows_of(plan), (Rows{"data parallelism by workers=2: data, intra-op",
@@ -75,7 +75,7 @@ TEST(Parallelism, GoesByWhatAnAxisShards) {
   EXPECT_EQ(rows_of(plan), Rows{"data and tensor parallelism by ffn=2: data and model, intra-op"});
 }
 
-TEST(Parallelism, CopiesOfTheModelDivideDataAndModel) {
+TEST(Parallelism, ModelReplicasDivideDataAndModel) {
   Plan plan = plan_of("pipe=4");
   plan.schedule = "chimera";
   plan.microbatches = 4;

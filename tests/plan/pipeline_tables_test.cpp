@@ -46,7 +46,7 @@ TEST(PipelineGolden, FourRanksSixMicrobatches) {
 }
 
 // Naive takes as long as one device: D times a rank's share for each micro-batch, and the messages.
-TEST(PipelineFormula, NaiveIsOneDeviceAndItsMessages) {
+TEST(PipelineFormula, NaiveTakesSingleDeviceTimePlusMessages) {
   PipelineDurations durations = kEqual;
   durations.message = 0.25;
   for (int d = 1; d <= 8; ++d) {
@@ -165,7 +165,7 @@ TEST(PipelineFormula, Pipedream) {
 
 // A Forward reads the result of the Updates before it: after the first D-i micro-batches, those up to the one D-i
 // before it.
-TEST(PipelineVersions, PipedreamReadsTheNewest) {
+TEST(PipelineVersions, PipedreamReadsNewest) {
   const std::vector<std::vector<int>> versions =
       weight_versions(make_pipeline("pipedream", {.ranks = 3, .microbatches = 6}));
   EXPECT_EQ(versions[0], (std::vector<int>{0, 0, 0, 1, 2, 3}));
@@ -174,7 +174,7 @@ TEST(PipelineVersions, PipedreamReadsTheNewest) {
 }
 
 // 2BW: every stage reads the same version, one behind the newest; two are live.
-TEST(PipelineVersions, TwoBufferedReadsThePrevious) {
+TEST(PipelineVersions, TwoBufferedReadsPrevious) {
   for (int d = 1; d <= 8; ++d) {
     const PipelineTable table = make_pipeline("pipedream-2bw", {.ranks = d, .microbatches = 4 * d});
     for (const std::vector<int>& stage : weight_versions(table)) {
@@ -187,7 +187,7 @@ TEST(PipelineVersions, TwoBufferedReadsThePrevious) {
 }
 
 // Synchronous tables have one version, and every micro-batch reads the first.
-TEST(PipelineVersions, OthersHaveOne) {
+TEST(PipelineVersions, OtherSchedulesKeepOneVersion) {
   for_every_pipeline(4, 8, [](const PipelineOptions&, const PipelineTable& table) {
     if (table.weights != WeightVersions::Single) {
       return;
@@ -217,7 +217,7 @@ TEST(PipelineTime, EveryTableRuns) {
   });
 }
 
-TEST(PipelineTime, CountsUpdatesThatTakeTime) {
+TEST(PipelineTime, CountsUpdateTime) {
   PipelineDurations durations = kEqual;
   durations.update = 3;
   const PipelineTiming timing = timed("gpipe", kFourBySix, durations);
@@ -235,7 +235,7 @@ TEST(PipelineTime, CountsMessages) {
 
 // Each micro-batch crosses D-1 boundaries in each direction; interleaved KD-1; chimera as one model; zb-v turns around
 // on the last rank without a message.
-TEST(PipelineTime, KnowsHowManyMessages) {
+TEST(PipelineTime, CountsNumberOfMessages) {
   const auto messages = [](std::string_view name) {
     return count_messages(make_pipeline(name, kFourBySix));
   };
@@ -245,7 +245,7 @@ TEST(PipelineTime, KnowsHowManyMessages) {
   EXPECT_EQ(messages("zb-v"), 6 * 2 * 6);
 }
 
-TEST(PipelineTime, TakesDurationsByStage) {
+TEST(PipelineTime, AcceptsDurationsPerStage) {
   const PipelineTable table = make_pipeline("gpipe", {.ranks = 2, .microbatches = 3});
   const std::vector<PipelineDurations> by_stage{{1, 1, 0}, {5, 5, 0}};
   EXPECT_NEAR(time_pipeline(table, by_stage).makespan, 1 + 3 * 5 + 3 * 5 + 1, kExact);
@@ -254,7 +254,7 @@ TEST(PipelineTime, TakesDurationsByStage) {
   expect_error(ErrorKind::Usage, "-1", [&] { (void)time_pipeline(table, {.forward = -1}); });
 }
 
-TEST(PipelineCatalogue, RefusesWhatCannotBe) {
+TEST(PipelineCatalogue, RejectsInvalidOptions) {
   const auto refuse = [](std::string_view words, std::string_view name,
                          const PipelineOptions& options) {
     expect_error(ErrorKind::Usage, words, [&] { (void)make_pipeline(name, options); });
@@ -291,7 +291,7 @@ TEST(PipelineTables, TeraPipeTakesSlicesForwardAndBackInReverse) {
   EXPECT_DOUBLE_EQ(time_pipeline(table, PipelineDurations{}).bubble, 3.0 / 9);
 }
 
-TEST(PipelineTables, AmpnetUpdatesEachStageOnItsOwn) {
+TEST(PipelineTables, AmpnetUpdatesEachStageIndependently) {
   const PipelineTable table = make_pipeline("ampnet", {.ranks = 4, .microbatches = 32});
   for (int rank = 0; rank < 4; ++rank) {
     EXPECT_EQ(order_of(table, rank, PipelineWork::Update).size(), 16U);

@@ -24,7 +24,7 @@ TEST(PipelineText, IsReadable) {
             "end\n");
 }
 
-TEST(PipelineText, ParsesBack) {
+TEST(PipelineText, RoundTrips) {
   for_every_pipeline(8, 16, [](const PipelineOptions&, const PipelineTable& table) {
     EXPECT_TRUE(parse_pipeline(to_text(table)) == table);
   });
@@ -50,7 +50,7 @@ void expect_refused(std::string_view what, std::string_view instead, std::string
   expect_error(ErrorKind::Input, words, [&] { (void)parse_pipeline(text); });
 }
 
-TEST(PipelineText, NamesTheBadLine) {
+TEST(PipelineText, NamesBadLine) {
   EXPECT_EQ(problems_text(parse_pipeline(kGood)), "");
   expect_refused("pipeline 1", "pipeline 2", "line 1: expected 'trireme pipeline 1'");
   expect_refused("name x", "name", "line 2: expected 'name VALUE'");

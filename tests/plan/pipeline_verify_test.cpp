@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-TEST(PipelineVerify, AcceptsEveryTableOfTheCatalogue) {
+TEST(PipelineVerify, AcceptsEveryTableInCatalog) {
   for_every_pipeline(8, 16, [](const PipelineOptions&, const PipelineTable& table) {
     EXPECT_EQ(problems_text(table), "");
   });
@@ -40,7 +40,7 @@ void expect_found(const std::function<bool(PipelineTable&, std::size_t, std::siz
   EXPECT_GT(broken, 1000);
 }
 
-TEST(PipelineVerify, FindsADroppedTask) {
+TEST(PipelineVerify, FindsDroppedTask) {
   expect_found([](PipelineTable& table, std::size_t rank, std::size_t i) {
     if (table.stages == 1 && table.tasks[rank][i].work == PipelineWork::Update &&
         i + 1 < table.tasks[rank].size()) {
@@ -51,7 +51,7 @@ TEST(PipelineVerify, FindsADroppedTask) {
   });
 }
 
-TEST(PipelineVerify, FindsADoubledTask) {
+TEST(PipelineVerify, FindsDuplicatedTask) {
   expect_found([](PipelineTable& table, std::size_t rank, std::size_t i) {
     const PipelineTask task = table.tasks[rank][i];
     table.tasks[rank].push_back(task);
@@ -59,7 +59,7 @@ TEST(PipelineVerify, FindsADoubledTask) {
   });
 }
 
-TEST(PipelineVerify, FindsATaskOnAnotherRank) {
+TEST(PipelineVerify, FindsTaskOnWrongRank) {
   expect_found([](PipelineTable& table, std::size_t rank, std::size_t i) {
     if (table.ranks == 1) {
       return false;
@@ -72,7 +72,7 @@ TEST(PipelineVerify, FindsATaskOnAnotherRank) {
   });
 }
 
-TEST(PipelineVerify, FindsATaskOfAnotherCopy) {
+TEST(PipelineVerify, FindsTaskOfWrongReplica) {
   expect_found([](PipelineTable& table, std::size_t rank, std::size_t i) {
     table.tasks[rank][i].copy += 1;
     return true;
@@ -80,7 +80,7 @@ TEST(PipelineVerify, FindsATaskOfAnotherCopy) {
 }
 
 // A Forward and its own backward, or a gradient and its Update, swapped: neither can run.
-TEST(PipelineVerify, FindsAnExchangeAcrossADependency) {
+TEST(PipelineVerify, FindsSwapAcrossDependency) {
   expect_found([](PipelineTable& table, std::size_t rank, std::size_t i) {
     std::vector<PipelineTask>& tasks = table.tasks[rank];
     const PipelineTask task = tasks[i];
@@ -115,7 +115,7 @@ std::string first_problem(const PipelineTable& table) {
 }
 
 // Rank 0: F0.0 F0.1 B0.0 B0.1 U0.1; rank 1: F1.0 B1.0 F1.1 B1.1 U1.1.
-TEST(PipelineVerify, SaysWhatIsWrong) {
+TEST(PipelineVerify, ReportsErrors) {
   PipelineTable table = two_by_two();
   table.tasks[0].erase(table.tasks[0].begin());
   EXPECT_EQ(first_problem(table), "micro-batch 0 goes forward through stage 0 0 times, not once");
@@ -146,7 +146,7 @@ TEST(PipelineVerify, SaysWhatIsWrong) {
   EXPECT_EQ(first_problem(table), "F2.0 on rank 0 is outside 2 stages, 2 micro-batches, 1 copies");
 }
 
-TEST(PipelineVerify, TellsWhoWaitsForWhom) {
+TEST(PipelineVerify, ReportsDeadlockCycle) {
   PipelineTable table = two_by_two();
   table.tasks[0] = {{PipelineWork::Forward, 0, 0},
                     {PipelineWork::Backward, 0, 0},
@@ -159,7 +159,7 @@ TEST(PipelineVerify, TellsWhoWaitsForWhom) {
             "waits for F0.1 of rank 0");
 }
 
-TEST(PipelineVerify, WatchesTheWeights) {
+TEST(PipelineVerify, ChecksWeightVersions) {
   PipelineTable table = make_pipeline("pipedream", {.ranks = 2, .microbatches = 3});
   table.weights = WeightVersions::Single;
   EXPECT_EQ(first_problem(table),
@@ -196,7 +196,7 @@ TEST(PipelineVerify, WatchesTheWeights) {
             "F0.2 reads version 1 of the weights, but comes after 0 Updates only");
 }
 
-TEST(PipelineVerify, RefusesWhatIsNoTable) {
+TEST(PipelineVerify, RejectsMalformedTables) {
   PipelineTable table = two_by_two();
   table.microbatches = 0;
   EXPECT_EQ(problems_text(table), "0 micro-batches are not 1 to 1048576");

@@ -42,7 +42,7 @@ TEST(Plan, TextRoundTrips) {
 }
 
 // Every field has its line, whatever its value, except for those that are rarely given.
-TEST(Plan, TextIsThis) {
+TEST(Plan, MatchesGoldenText) {
   Plan plan;
   plan.mesh = parse_mesh("data=2,tensor=2");
   plan.zero = 1;
@@ -101,7 +101,7 @@ TEST(Plan, AssignmentsRoundTrip) {
 }
 
 // With several stages per device, or several devices per stage, a device does not say which stage.
-TEST(Plan, DevicesOfAssignmentsHaveOneStage) {
+TEST(Plan, AssignedDevicesHaveOneStage) {
   Plan plan;
   plan.mesh = parse_mesh("pipe=2");
   plan.microbatches = 2;
@@ -121,14 +121,14 @@ TEST(Plan, DevicesOfAssignmentsHaveOneStage) {
             (PipeLocation{PipeLocation::Unit::Device, table_of(plan).rank_of(0, 1)}));
 }
 
-TEST(Plan, RecomputationIsAModeOrABudget) {
+TEST(Plan, RecomputationIsModeOrBudget) {
   Plan plan;
   plan.recompute = {.mode = RecomputeMode::Full, .budget = Bytes{1 << 20}};
   expect_error(ErrorKind::Usage, "recompute is full and has a budget too, 1 MiB",
                [&] { require_valid(plan); });
 }
 
-TEST(Plan, RefusesWhatIsNone) {
+TEST(Plan, RejectsInvalidText) {
   const std::vector<std::pair<const char*, const char*>> wrong{
       {R"({})", "mesh"},
       {R"({"mesh": "data=0"})", "mesh"},
@@ -185,7 +185,7 @@ TEST(Compression, TextRoundTrips) {
   EXPECT_FALSE(Compression{}.any());
 }
 
-TEST(Compression, RefusesWhatIsNone) {
+TEST(Compression, RejectsInvalidText) {
   const std::vector<std::pair<const char*, const char*>> wrong{
       {"top-k:0", "above 0 and at most 1"},
       {"top-k:2", "above 0 and at most 1"},
@@ -207,7 +207,7 @@ TEST(Compression, RefusesWhatIsNone) {
   }
 }
 
-TEST(Plan, RefusesAScheduleThatDividesSequences) {
+TEST(Plan, RejectsSequenceSlicingSchedule) {
   Plan plan;
   plan.mesh = parse_mesh("pipe=2");
   plan.microbatches = 4;
