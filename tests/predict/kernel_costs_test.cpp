@@ -18,7 +18,7 @@ KernelWork work_of(const char* equation, const Shape& a, const Shape& b) {
                       .attributes = &attributes});
 }
 
-TEST(KernelWork, TellsTheLayoutsOfMatrixProducts) {
+TEST(KernelWork, DistinguishesMatrixProductLayouts) {
   // A linear layer, the gradient of its input, and that of its weight.
   EXPECT_EQ(work_of("btk,kn->btn", {2, 3, 4}, {4, 5}).kernel, "einsum nn");
   EXPECT_EQ(work_of("btn,kn->btk", {2, 3, 5}, {4, 5}).kernel, "einsum nt");
@@ -33,7 +33,7 @@ TEST(KernelWork, CountsFlopsAndBytes) {
 }
 
 /// The result's last dimension is of the first operand: the kernel multiplies in the other order.
-TEST(KernelWork, ATransposedResultSwapsTheOperands) {
+TEST(KernelWork, TransposedResultSwapsOperands) {
   const KernelWork work = work_of("km,kn->nm", {4, 6}, {4, 5});
   EXPECT_EQ(work.kernel, "einsum tn");
   EXPECT_EQ(work.factors, (std::array<double, 5>{1, 2 * 6 * 4 * 5, 80, 96, 120}));
@@ -57,7 +57,7 @@ std::vector<KernelSample> samples_of(const std::array<double, 5>& terms,
   return samples;
 }
 
-TEST(KernelFit, RecoversTheCosts) {
+TEST(KernelFit, RecoversCosts) {
   const std::array<double, 5> terms{2e-6, 2e-11, 1e-10, 3e-10, 5e-10};
   const std::vector<KernelCost> costs = fit_kernel_costs(samples_of(terms, "einsum nn"));
   ASSERT_EQ(costs.size(), 1U);
@@ -69,7 +69,7 @@ TEST(KernelFit, RecoversTheCosts) {
   }
 }
 
-TEST(KernelFit, NoCostIsNegative) {
+TEST(KernelFit, CostsAreNonNegative) {
   std::vector<KernelSample> samples = samples_of({2e-6, 2e-11, 0, 0, 0}, "softmax");
   for (KernelSample& sample :
        samples) {  // larger results are faster than the others' costs explain
@@ -83,7 +83,7 @@ TEST(KernelFit, NoCostIsNegative) {
   }
 }
 
-TEST(KernelFit, OtherKernelsShareARow) {
+TEST(KernelFit, OtherKernelsShareRow) {
   std::vector<KernelSample> samples = samples_of({1e-6, 0, 1e-10, 1e-10, 1e-10}, "gelu");
   samples.push_back({{"relu", "f32", {1, 0, 0, 0, 0}}, {0}});  // too short for the clock
   const std::vector<KernelCost> costs = fit_kernel_costs(samples);
@@ -93,7 +93,7 @@ TEST(KernelFit, OtherKernelsShareARow) {
   EXPECT_NEAR(costs[0].call.count, costs[1].call.count, 1e-12);
 }
 
-TEST(KernelTimes, DependOnHowManyRanksCompute) {
+TEST(KernelTimes, DependOnNumberOfComputingRanks) {
   const KernelWork work{.kernel = "gelu", .dtype = "f32", .factors = {1, 0, 0, 0, 0}};
   const ComputeCosts costs = compute_costs(4);
   EXPECT_NEAR(KernelTimes(costs, 4, {.ranks = 1, .threads = 4}).time(work).count, 1e-3, 1e-12);
@@ -108,13 +108,13 @@ TEST(KernelTimes, DependOnHowManyRanksCompute) {
               std::sqrt(2) * 1e-3, 1e-12);
 }
 
-TEST(KernelTimes, SayHowMuchFasterOneRankIsAlone) {
+TEST(KernelTimes, ReportSpeedupOfLoneRank) {
   const ComputeCosts costs = compute_costs(4);
   EXPECT_DOUBLE_EQ(KernelTimes(costs, 4, {.ranks = 4, .threads = 1}).speedup_alone(), 2);
   EXPECT_DOUBLE_EQ(KernelTimes(costs, 4, {.ranks = 1, .threads = 4}).speedup_alone(), 1);
 }
 
-TEST(KernelTimes, NeedCosts) {
+TEST(KernelTimes, RequireCosts) {
   expect_error(ErrorKind::Usage, "run 'trireme probe'",
                [] { (void)KernelTimes({}, 2, {.ranks = 1, .threads = 2}); });
 }

@@ -30,12 +30,12 @@ double step_of(int ranks, const HostCosts& costs) {
   return report.step.count;
 }
 
-TEST(StepPrediction, AddsTheKernelsOfARank) {
+TEST(StepPrediction, SumsKernelsOfRank) {
   EXPECT_NEAR(step_of(1, free_communication(2)), 3 * 1e-3, 1e-12);
   EXPECT_NEAR(step_of(2, free_communication(2)), 3 * kKernel, 1e-12);
 }
 
-TEST(StepPrediction, RanksWithoutACoreOfTheirOwnTakeTurns) {
+TEST(StepPrediction, OversubscribedRanksTakeTurns) {
   EXPECT_NEAR(step_of(4, free_communication(2)), 2 * 3 * kKernel, 1e-12);
   EXPECT_NEAR(step_of(6, free_communication(2)), 3 * 3 * kKernel, 1e-12);
 }
@@ -46,13 +46,13 @@ TEST(StepPrediction, AddsCommunication) {
   EXPECT_NEAR(step_of(2, costs), 3 * kKernel + 5e-3, 1e-12);
 }
 
-TEST(StepPrediction, IsTheSameEveryTime) {
+TEST(StepPrediction, IsReproducible) {
   HostCosts costs = free_communication(2);
   costs.waits = {{2, {3.3e-4}, {1e-5}}};
   EXPECT_EQ(step_of(4, costs), step_of(4, costs));
 }
 
-TEST(StepPrediction, ARankIsFasterWhileTheOthersWait) {
+TEST(StepPrediction, RankIsFasterWhileOthersWait) {
   GraphBuilder first("first");
   ValueId x = first.input("x", {DType::F32, {64, 64}});
   ValueId y = first.add1("relu", {x});
@@ -73,7 +73,7 @@ TEST(StepPrediction, ARankIsFasterWhileTheOthersWait) {
   EXPECT_EQ(problems(report.trace), std::vector<std::string>{});
 }
 
-TEST(StepPrediction, TimesOfARankAddUpToTheStep) {
+TEST(StepPrediction, TimesOfRankSumToStep) {
   HostCosts costs = free_communication(2);
   costs.waits = {{2, {3.3e-4}, {1e-5}}};
   const std::vector<Program> programs(4, program_of(4));
@@ -87,7 +87,7 @@ TEST(StepPrediction, TimesOfARankAddUpToTheStep) {
   EXPECT_EQ(problems(report.trace), std::vector<std::string>{});
 }
 
-TEST(StepPrediction, NeedsTheCostsOfComputing) {
+TEST(StepPrediction, RequiresComputeCosts) {
   HostCosts costs = free_communication(2);
   costs.compute.reset();
   expect_error(ErrorKind::Usage, "run 'trireme probe'", [&] { (void)step_of(1, costs); });
