@@ -44,7 +44,7 @@ TEST(Categories, GatheredParametersAreCommunication) {
   EXPECT_EQ(at_peak(program, Category::Communication), 4 * 64);
 }
 
-TEST(Categories, WhatOthersSendIsCommunicationAndWhatIsSentIsNot) {
+TEST(Categories, ReceivedBuffersAreCommunicationAndSentBuffersAreNot) {
   const Program program = make_program(parse_graph(R"(graph g {
     %r: f32[4] = receive() from=0 tag=5 shape=[4]
     %y: f32[4] = relu(%r)
@@ -111,7 +111,7 @@ TEST(Categories, ReducedActivationsStayActivations) {
 }
 
 // An all-gather whose result is the parameter's next value is written in its place.
-TEST(Categories, WhatEndsInAParameterCountsAsTheParameter) {
+TEST(Categories, UpdateResultsCountAsParameters) {
   const Program program = make_program(parse_graph(R"(graph g {
     parameter %w: f32[8]
     state %s: f32[4]

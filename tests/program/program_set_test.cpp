@@ -27,7 +27,7 @@ const std::string kOtherSum = "  %b: f32[4] = all_reduce(%w) group=\"data\" rank
 const std::string kSend = "  %s: u8[0] = send(%x) to=1 tag=5\n";
 const std::string kReceive = "  %r: f32[4] = receive() from=0 tag=5 shape=[4]\n";
 
-TEST(ProgramSet, AcceptsWhatFits) {
+TEST(ProgramSet, AcceptsMatchingPrograms) {
   EXPECT_EQ(verify_pair("", ""), Problems());
   EXPECT_EQ(verify_pair(kSum + kOtherSum, kSum + kOtherSum), Problems());
   EXPECT_EQ(verify_pair(kSend + kSum, kSum + kReceive), Problems());
@@ -37,7 +37,7 @@ TEST(ProgramSet, AcceptsWhatFits) {
   EXPECT_EQ(verify_pair(kSend + other_send, kReceive + other_receive), Problems());
 }
 
-TEST(ProgramSet, NamesMessagesWithoutTheOtherEnd) {
+TEST(ProgramSet, ReportsUnmatchedMessages) {
   EXPECT_EQ(verify_pair(kSend, ""),
             Problems{"rank 0, instruction 0, send of %x: f32[4] to rank 1, tag 5: rank 1 has no "
                      "receive for it"});
@@ -52,7 +52,7 @@ TEST(ProgramSet, NamesMessagesWithoutTheOtherEnd) {
                      "rank 1, instruction 0, receive of %r: f32[3] from rank 0, tag 5"});
 }
 
-TEST(ProgramSet, NamesCollectivesThatDiffer) {
+TEST(ProgramSet, ReportsMismatchedCollectives) {
   EXPECT_EQ(verify_pair(kSum, ""),
             Problems{"group data of ranks 0, 1, call 0: rank 1 does not make it; rank 0, "
                      "instruction 0, all_reduce of %x: f32[4] along data, does"});
@@ -69,7 +69,7 @@ TEST(ProgramSet, NamesCollectivesThatDiffer) {
                      "%w: f32[4] ranks=2 reduction=sum"});
 }
 
-TEST(ProgramSet, NamesPlacesInAGroupThatAreWrong) {
+TEST(ProgramSet, ReportsWrongGroupPositions) {
   const std::string gather =
       "  %a: f32[8], %t: u8[0] = all_gather(%x) group=\"data\" ranks=2 index=0 size=8\n";
   EXPECT_EQ(verify_pair(gather, gather),
@@ -85,7 +85,7 @@ TEST(ProgramSet, NamesPlacesInAGroupThatAreWrong) {
             "group has 2");
 }
 
-TEST(ProgramSet, NamesGroupsThatRanksSeeDifferently) {
+TEST(ProgramSet, ReportsInconsistentGroups) {
   const std::vector<Program> programs(2, program_of(""));
   const std::vector<RankGroups> groups{{{"data", {0, 1}}}, {{"data", {1, 2}}}};
   EXPECT_EQ(trireme::problems(programs, groups),
@@ -94,7 +94,7 @@ TEST(ProgramSet, NamesGroupsThatRanksSeeDifferently) {
   EXPECT_THROW((void)trireme::problems(programs, std::vector<RankGroups>(1)), Error);
 }
 
-TEST(ProgramSet, ShowsWhoWaitsForWhom) {
+TEST(ProgramSet, ReportsDeadlockCycle) {
   // Each waits for the other before it sends what the other waits for.
   const auto nodes = [](int other) {
     return fmt::format(
@@ -110,7 +110,7 @@ TEST(ProgramSet, ShowsWhoWaitsForWhom) {
                      "begin its instruction 2"});
 }
 
-TEST(ProgramSet, GivesEightProblemsAtMost) {
+TEST(ProgramSet, ReportsAtMostEightProblems) {
   std::string sends;
   for (int i = 0; i < 20; ++i) {
     sends += fmt::format("  %s{0}: u8[0] = send(%x) to=1 tag={0}\n", i);
@@ -118,7 +118,7 @@ TEST(ProgramSet, GivesEightProblemsAtMost) {
   EXPECT_EQ(verify_pair(sends, "").size(), 8U);
 }
 
-TEST(Traffic, FollowsTheFormulas) {
+TEST(Traffic, MatchesFormulas) {
   using All = std::vector<OpTraffic>;
   EXPECT_EQ(traffic_of(program_of("")), All());
   EXPECT_EQ(traffic_of(program_of(kSum + kOtherSum + kSend)),

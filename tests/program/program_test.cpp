@@ -23,13 +23,13 @@ Graph chain(int length) {
   return builder.finish();
 }
 
-TEST(Program, ReusesMemoryOfWhatIsNoLongerNeeded) {
+TEST(Program, ReusesMemoryOfDeadValues) {
   const Program program = make_program(chain(10));
   require_valid(program);
   EXPECT_EQ(program.arena.count, 4 * 64 * 64 * 4);  // x, w, and two that take turns
 }
 
-TEST(Program, UpdatesEndInTheirTargets) {
+TEST(Program, UpdatesWriteToTheirTargets) {
   const Graph graph = parse_graph(R"(graph g {
     input %x: f32[4]
     parameter %w: f32[4]
@@ -65,7 +65,7 @@ std::string problem_of(const Program& program) {
   return "";
 }
 
-TEST(Program, KeepsOthersFromWhatAnExchangeIsBusyWith) {
+TEST(Program, ProtectsBuffersOfPendingExchanges) {
   Program program = make_program(parse_graph(R"(graph g {
     %r: f32[4] = receive() from=0 tag=5 shape=[4]
     %y: f32[4] = relu(%r)
@@ -100,7 +100,7 @@ TEST(Program, KeepsOthersFromWhatAnExchangeIsBusyWith) {
             "need not be done before instruction 4");
 }
 
-TEST(Program, HasTheTypesThatFollowFromItsOps) {
+TEST(Program, InfersTypesFromOps) {
   Program program =
       make_program(parse_graph("graph g {\n  %r: f32[4] = receive() from=0 tag=5 shape=[4]\n}\n"));
   program.buffers[static_cast<std::size_t>(program.instructions[0].outputs[0].index)].type.dtype =
@@ -135,7 +135,7 @@ TEST(Program, PlansRandomGraphsWithoutOverlap) {
   }
 }
 
-TEST(Program, CanBeAlignedForADevice) {
+TEST(Program, AlignsBuffersForDevice) {
   const Program program = make_program(parse_graph(R"(graph g {
     input %x: f32[5,17]
     parameter %w: f32[17,3]
