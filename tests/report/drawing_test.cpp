@@ -84,7 +84,7 @@ TEST(ScheduleSvg, ShowsEveryMessageAndEveryRank) {
 }
 
 // A bold rim for exactly what each rank is promised, and in the end for all of it.
-TEST(ScheduleSvg, MarksWhatIsFinished) {
+TEST(ScheduleSvg, MarksFinishedBlocks) {
   for_every_schedule(2, 5, [](const Case& c, const Schedule& schedule) {
     SCOPED_TRACE(c.text());
     std::ptrdiff_t promised = 0;
@@ -105,7 +105,7 @@ TEST(ScheduleSvg, MarksWhatIsFinished) {
   });
 }
 
-TEST(ScheduleSvg, PaintsAFinishedAllreduceAlikeOnAllRanks) {
+TEST(ScheduleSvg, PaintsFinishedAllreduceIdenticallyOnAllRanks) {
   for (const Algorithm algorithm :
        {Algorithm::Ring, Algorithm::RecursiveHalving, Algorithm::Mst, Algorithm::TwoLevel}) {
     const XmlNode picture = draw(Operation::Allreduce, algorithm, 6);
@@ -120,7 +120,7 @@ TEST(ScheduleSvg, PaintsAFinishedAllreduceAlikeOnAllRanks) {
 }
 
 // The ring's block 0 starts at rank 0 and gains one contribution per step on its way to rank 3.
-TEST(ScheduleSvg, PaintsMoreContributionsStronger) {
+TEST(ScheduleSvg, PaintsMoreContributionsDarker) {
   const XmlNode picture = draw(Operation::Allreduce, Algorithm::Ring, 4);
   const std::vector<const XmlNode*> rows = picture.with_class("row");
   int lighter = 3 * 255 + 1;
@@ -147,7 +147,7 @@ TEST(ScheduleSvg, LeavesEmptyCellsHollow) {
 }
 
 // In a reduce-scatter the ring's partial sums are no longer needed once they are forwarded.
-TEST(ScheduleSvg, FadesWhatIsNotNeededAnyMore) {
+TEST(ScheduleSvg, FadesDeadBlocks) {
   const XmlNode picture = draw(Operation::ReduceScatter, Algorithm::Ring, 4);
   const auto faded = [](const XmlNode& node) {
     return node.get("class") == "cell" && !node.get("opacity").empty();
@@ -158,7 +158,7 @@ TEST(ScheduleSvg, FadesWhatIsNotNeededAnyMore) {
   }
 }
 
-TEST(ScheduleSvg, TellsCopyFromCombine) {
+TEST(ScheduleSvg, DistinguishesCopyFromCombine) {
   const XmlNode picture = draw(Operation::Allreduce, Algorithm::Ring, 4);
   for (const XmlNode* message : picture.with_class("message")) {
     const bool reducing = !message->with_class("combine").empty();
@@ -170,7 +170,7 @@ TEST(ScheduleSvg, TellsCopyFromCombine) {
   EXPECT_EQ(steps.back()->with_class("copy").size(), 4U);
 }
 
-TEST(ScheduleSvg, SaysWhoIdlesAndHowLongAStepTakes) {
+TEST(ScheduleSvg, ShowsIdleRanksAndStepTimes) {
   const XmlNode picture = draw(Operation::Broadcast, Algorithm::Mst, 9);
   const std::vector<const XmlNode*> steps = picture.with_class("step");
   ASSERT_EQ(steps.size(), 4U);
@@ -182,7 +182,7 @@ TEST(ScheduleSvg, SaysWhoIdlesAndHowLongAStepTakes) {
 }
 
 // Every mark and label stays inside the picture, for labels including their estimated width.
-TEST(ScheduleSvg, StaysInsideOfThePicture) {
+TEST(ScheduleSvg, StaysWithinBounds) {
   for_every_schedule(2, 5, [](const Case& c, const Schedule& schedule) {
     SCOPED_TRACE(c.text());
     const XmlNode picture = draw(schedule);
@@ -202,7 +202,7 @@ TEST(ScheduleSvg, StaysInsideOfThePicture) {
   });
 }
 
-TEST(ScheduleSvg, EscapesTheName) {
+TEST(ScheduleSvg, EscapesName) {
   Schedule schedule = build(Operation::Broadcast, Algorithm::Mst, {.ranks = 2});
   schedule.algorithm = "<b>&\"ring\"\x01\xff";
   const XmlNode picture = draw(schedule);
@@ -211,7 +211,7 @@ TEST(ScheduleSvg, EscapesTheName) {
       2U);  // visible text, and one for screen readers
 }
 
-TEST(ScheduleSvg, SaysThatOneRankHasNothingToDo) {
+TEST(ScheduleSvg, SaysThatSingleRankHasNothingToDo) {
   for (const Operation operation : all_operations()) {
     const XmlNode picture = draw(operation, algorithms_for(operation).front(), 1);
     EXPECT_EQ(picture.with_text("Nothing to do: the only rank has the result already.").size(), 1U);
@@ -219,7 +219,7 @@ TEST(ScheduleSvg, SaysThatOneRankHasNothingToDo) {
   }
 }
 
-TEST(ScheduleSvg, LeavesOutTheMiddleOfManySteps) {
+TEST(ScheduleSvg, ElidesMiddleOfLongSchedules) {
   const Schedule schedule = build(Operation::Allreduce, Algorithm::Ring, {.ranks = 30});
   const std::string text = schedule_svg(schedule, kDrawing);
   EXPECT_LT(text.size(), 5'000'000U);
@@ -231,7 +231,7 @@ TEST(ScheduleSvg, LeavesOutTheMiddleOfManySteps) {
   EXPECT_EQ(fills_of(*last.front()), fills_of(*last.back()));
 }
 
-TEST(ScheduleSvg, RefusesWhatIsTooLarge) {
+TEST(ScheduleSvg, RejectsOversizedSchedules) {
   const auto refuse = [](Operation operation, Algorithm algorithm, const BuildOptions& options) {
     return usage_error(build(operation, algorithm, options));
   };
@@ -284,7 +284,7 @@ simulate::AlgorithmComparison compare_all(Operation operation, Rank ranks) {
                                       simulate::size_range(Bytes{8}, Bytes{1 << 30}, 4));
 }
 
-TEST(ComparisonSvg, DrawsEveryAlgorithmAndMarksEveryFlip) {
+TEST(ComparisonSvg, DrawsEveryAlgorithmAndMarksEveryCrossover) {
   for (const Operation operation : all_operations()) {
     const simulate::AlgorithmComparison comparison = compare_all(operation, 8);
     const XmlNode plot = XmlReader(comparison_svg(comparison)).read();
@@ -309,13 +309,13 @@ TEST(ComparisonSvg, DrawsEveryAlgorithmAndMarksEveryFlip) {
 }
 
 // 2052 bytes: where 3α + 3nβ + 3nγ meets 6α + 7/4 nβ + 7/8 nγ.
-TEST(ComparisonSvg, NamesTheFlip) {
+TEST(ComparisonSvg, LabelsCrossover) {
   const XmlNode plot = XmlReader(comparison_svg(compare_all(Operation::Allreduce, 8))).read();
   EXPECT_EQ(plot.with_text("2.004 KiB").size(), 1U);
   EXPECT_EQ(plot.with_text("recursive-doubling → recursive-halving").size(), 1U);
 }
 
-TEST(ComparisonSvg, FadesWhatIsNeverFastest) {
+TEST(ComparisonSvg, FadesAlgorithmsThatAreNeverFastest) {
   const XmlNode plot = XmlReader(comparison_svg(compare_all(Operation::Allreduce, 8))).read();
   for (const XmlNode* line : plot.with_class("algorithm")) {
     const bool wins = line->get("data-name") == "recursive-doubling" ||
@@ -324,7 +324,7 @@ TEST(ComparisonSvg, FadesWhatIsNeverFastest) {
   }
 }
 
-TEST(ComparisonSvg, KeepsNamesApart) {
+TEST(ComparisonSvg, KeepsLabelsApart) {
   const XmlNode plot = XmlReader(comparison_svg(compare_all(Operation::Allreduce, 8))).read();
   std::vector<double> heights;
   for (const XmlNode* line : plot.with_class("name")) {
@@ -338,7 +338,7 @@ TEST(ComparisonSvg, KeepsNamesApart) {
 }
 
 // Crossovers that are close together: their labels are stacked instead of overlapping.
-TEST(ComparisonSvg, StacksTheLabelsOfCloseFlips) {
+TEST(ComparisonSvg, StacksLabelsOfNearbyCrossovers) {
   simulate::AlgorithmComparison comparison = compare_all(Operation::Allreduce, 8);
   comparison.crossovers = {{{2052}, Algorithm::RecursiveDoubling, Algorithm::Ring},
                            {{2100}, Algorithm::Ring, Algorithm::Mst},
@@ -351,7 +351,7 @@ TEST(ComparisonSvg, StacksTheLabelsOfCloseFlips) {
   EXPECT_EQ(heights.size(), 3U);
 }
 
-TEST(ComparisonSvg, DrawsASingleSize) {
+TEST(ComparisonSvg, DrawsSingleSize) {
   Selector selector(kDrawing.costs);
   const simulate::AlgorithmComparison comparison = simulate::compare_algorithms(
       selector, {.operation = Operation::Broadcast, .ranks = 4}, {Bytes{1000}});
@@ -360,7 +360,7 @@ TEST(ComparisonSvg, DrawsASingleSize) {
 }
 
 // There is no power of two between these, and no round time either: the axes show the ends.
-TEST(ComparisonSvg, LabelsTheAxesOfANarrowRange) {
+TEST(ComparisonSvg, LabelsAxesOfNarrowRange) {
   Selector selector(kDrawing.costs);
   const simulate::AlgorithmComparison comparison = simulate::compare_algorithms(
       selector, {.operation = Operation::Barrier, .ranks = 4}, {Bytes{1100}, Bytes{1900}});
@@ -369,7 +369,7 @@ TEST(ComparisonSvg, LabelsTheAxesOfANarrowRange) {
   EXPECT_EQ(plot.with_text("1.855 KiB").size(), 1U);
 }
 
-TEST(ComparisonSvg, RefusesToPlotNothing) {
+TEST(ComparisonSvg, RejectsEmptyPlot) {
   EXPECT_THROW((void)comparison_svg(compare_all(Operation::Allreduce, 1)), Error);
   EXPECT_THROW((void)comparison_svg({}), Error);
 }

@@ -56,13 +56,13 @@ TEST(HelpText, PutsTextBesideNamesAndBelowLongOnes) {
             "Ctrl-C finishes the step, and saves.\n");
 }
 
-TEST(HelpText, KeepsToTheWidth) {
+TEST(HelpText, FitsWidth) {
   for (const int width : {45, 60, 80, 200}) {
     EXPECT_LE(widest_line(help_text(page(), width)), width);
   }
 }
 
-TEST(HelpText, BreaksAnExampleSoThatAShellStillReadsIt) {
+TEST(HelpText, BreaksExamplesWithShellContinuation) {
   const HelpPage long_example{
       .description = "d",
       .usage = "u",
@@ -75,7 +75,7 @@ TEST(HelpText, BreaksAnExampleSoThatAShellStillReadsIt) {
             "      the fastest\n");
 }
 
-TEST(HelpText, WrapsARemarkInItsColumn) {
+TEST(HelpText, WrapsRemarksInTheirColumn) {
   const HelpPage remark{.description = "d",
                         .usage = "u",
                         .sections = {},

@@ -76,7 +76,7 @@ double number_on(const XmlNode& root, const std::string& panel, const std::strin
   return found->value;
 }
 
-TEST(RunPage, SaysWhatARunHasNotRecorded) {
+TEST(RunPage, SaysWhatRunDidNotRecord) {
   const RunRecord run = run_of(0);
   const XmlNode root = panels_of(run_page(std::span(&run, 1)));
   for (const std::string id : kPanels) {
@@ -87,7 +87,7 @@ TEST(RunPage, SaysWhatARunHasNotRecorded) {
   }
 }
 
-TEST(RunPage, TakesTheStepApart) {
+TEST(RunPage, BreaksDownStep) {
   RunRecord run = run_of(4);
   run.steps[2].report.step_time = {1};
   run.trace = trace_of_step(3);
@@ -109,7 +109,7 @@ TEST(RunPage, TakesTheStepApart) {
   EXPECT_EQ(number_on(root, "memory", "time"), 0.375);
 }
 
-TEST(RunPage, PutsPredictionsNextToMeasurements) {
+TEST(RunPage, ShowsPredictionsNextToMeasurements) {
   RunRecord run = run_of(4);
   run.steps[2].report.step_time = {1};
   run.trace = trace_of_step(3);
@@ -136,7 +136,7 @@ TEST(RunPage, PutsPredictionsNextToMeasurements) {
 }
 
 /// A rank that ends its step after rank 0 is counted until then, so that the parts add up.
-TEST(RunPage, PartsOfAStepAddUpToAllOfIt) {
+TEST(RunPage, PartsOfStepSumToWhole) {
   RunRecord run = run_of(4);
   run.steps[2].report.step_time = {0.5};
   run.trace = trace_of_step(3);
@@ -166,7 +166,7 @@ TEST(RunPage, ShowsRunsSideBySide) {
   EXPECT_EQ(names.size(), 2U * 7) << "in the panels that have a part for each run";
 }
 
-TEST(RunPage, StaysLightWhenRunsAreLong) {
+TEST(RunPage, StaysSmallForLongRuns) {
   RunRecord run = run_of(200'000);
   run.trace = trace_of_step(3);
   const TrackId compute{0};
@@ -180,7 +180,7 @@ TEST(RunPage, StaysLightWhenRunsAreLong) {
   EXPECT_EQ(number_on(panels_of(page), "memory", "total"), 1000 + 1e6 + 49'999);
 }
 
-TEST(RunPage, LoadsNothingAndHasNoScriptUnlessItIsLive) {
+TEST(RunPage, IsSelfContainedAndScriptFreeUnlessLive) {
   const RunRecord run = run_of(3);
   const std::string page = run_page(std::span(&run, 1));
   for (const char* loads : {"<script", " src=", "url(", "@import", "href=\"http"}) {
@@ -192,7 +192,7 @@ TEST(RunPage, LoadsNothingAndHasNoScriptUnlessItIsLive) {
 
 /// Every picture has a description, every table a caption, every heading level follows the one above, and what scrolls
 /// can have the focus.
-TEST(RunPage, CanBeReadWithoutAMouse) {
+TEST(RunPage, IsReadableWithoutMouse) {
   RunRecord run = run_of(4);
   run.trace = trace_of_step(3);
   const XmlNode root = panels_of(run_page(std::span(&run, 1)));
@@ -212,7 +212,7 @@ TEST(RunPage, CanBeReadWithoutAMouse) {
   }
 }
 
-TEST(Chart, KeepsTheExtremesOfManyPoints) {
+TEST(Chart, KeepsExtremesWhenDownsampling) {
   std::vector<svg::Point> points;
   for (int i = 0; i < 100'000; ++i) {
     points.push_back({static_cast<double>(i), i == 77'777 ? 9.0 : i == 5 ? -9.0 : (i % 7) / 7.0});

@@ -36,7 +36,7 @@ TEST(PipelineSvg, ShowsEveryTask) {
   }
 }
 
-TEST(PipelineSvg, KeepsOneScaleInAComparison) {
+TEST(PipelineSvg, ComparisonUsesOneScale) {
   const simulate::PipelineComparison comparison =
       simulate::compare_pipelines({.ranks = 4, .microbatches = 6}, {});
   const XmlNode picture = XmlReader(pipelines_svg(comparison)).read();

@@ -29,7 +29,7 @@ TEST(ScheduleJson, HasEveryMessageOfEveryStep) {
 }
 
 // Pieces of about 1 MiB form one document.
-TEST(ScheduleJson, WritesALargeScheduleInPieces) {
+TEST(ScheduleJson, WritesLargeScheduleInPieces) {
   const Schedule ring = build(Operation::Allgather, Algorithm::Ring, {.ranks = 200});
   const auto report = simulate::make_schedule_report(ring, {1 << 20}, CostModel{});
   int pieces = 0;

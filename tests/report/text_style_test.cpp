@@ -12,7 +12,7 @@ TEST(TextStyle, CountsColumnsNotBytes) {
   EXPECT_EQ(padded("wider", 3), "wider");
 }
 
-TEST(TextStyle, LeavesTextAloneWithoutColor) {
+TEST(TextStyle, LeavesTextUnchangedWithoutColor) {
   EXPECT_EQ(styled("yes", Style::Good, false), "yes");
   EXPECT_EQ(styled("yes", Style::Good, true), "\x1b[32myes\x1b[0m");
 }

@@ -19,7 +19,7 @@ RunFacts facts_of(std::int64_t steps) {
   return facts;
 }
 
-TEST(ProgressPace, PrintsAboutTwentyLinesOfAFastRun) {
+TEST(ProgressPace, PrintsAboutTwentyLinesForFastRun) {
   ProgressPace pace;
   const RunFacts facts = facts_of(1000);
   int lines = 0;
@@ -46,7 +46,7 @@ TEST(ProgressPace, IsNeverSilentForLong) {
   EXPECT_EQ(longest, 35);
 }
 
-TEST(TrainText, ShowsValidationAsSoonAsItIsMeasured) {
+TEST(TrainText, ShowsValidationAsSoonAsMeasured) {
   const RunFacts facts = facts_of(1000);
   StepReport report;
   report.step = 7;
@@ -60,7 +60,7 @@ TEST(TrainText, ShowsValidationAsSoonAsItIsMeasured) {
             0U);
 }
 
-TEST(TrainText, ShowsTheExpertsOfEveryBlock) {
+TEST(TrainText, ReportsExpertLoadPerBlock) {
   const std::vector<ExpertLoad> experts{{.block = 1, .load = {6, 2, 0, 0}, .drops = 2},
                                         {.block = 3, .load = {2, 2, 2, 2}, .drops = 0}};
   const RunFacts facts = facts_of(10);
@@ -116,7 +116,7 @@ TEST(TrainText, ShowsNotesAndQuotesPaths) {
             std::string::npos);
 }
 
-TEST(WaterfallText, ShowsThePartsFromThePeakDownToMfu) {
+TEST(WaterfallText, ShowsPartsFromPeakDownToMfu) {
   Waterfall w;
   w.step = 3;
   w.collectives = 0.25;
@@ -134,7 +134,7 @@ TEST(WaterfallText, ShowsThePartsFromThePeakDownToMfu) {
             "     25.0 %  MFU                                 ███████\n");
 }
 
-TEST(WaterfallText, FitsEightLinesOfATerminal) {
+TEST(WaterfallText, FitsEightTerminalLines) {
   Waterfall w{.step = 3, .ranks = 1, .messages = 0.125, .collectives = 0.25};
   w.gaps = w.memory_bound = w.attention = w.recomputed_kernels = w.mfu = 0.1875;
   w.products = -0.3125;
@@ -149,7 +149,7 @@ TEST(WaterfallText, FitsEightLinesOfATerminal) {
   }
 }
 
-TEST(TrainText, EndsWithTheWaterfallAndSaysWhoseItIs) {
+TEST(TrainText, EndsWithWaterfallAndNamesItsRank) {
   RunFacts facts = facts_of(10);
   RunSummary end;
   end.step = 3;
