@@ -53,7 +53,7 @@ std::unique_ptr<Kernel> scale(Device& device, double factor, DeviceMemory& x, De
   return prepared->bind({.inputs = {x.data()}, .outputs = {y.data()}, .workspace = x.data()});
 }
 
-TEST_P(DeviceContract, MemoryIsZeroAtFirst) {
+TEST_P(DeviceContract, MemoryIsZeroInitialized) {
   const auto memory = device_->allocate(size_of(kRow));
   const auto stream = device_->make_stream();
   std::vector<float> read = numbers(1);
@@ -62,7 +62,7 @@ TEST_P(DeviceContract, MemoryIsZeroAtFirst) {
   EXPECT_EQ(read, std::vector<float>(kElements));
 }
 
-TEST_P(DeviceContract, AStreamWorksInOrder) {
+TEST_P(DeviceContract, StreamRunsInOrder) {
   const auto x = device_->allocate(size_of(kRow));
   const auto stream = device_->make_stream();
   const std::vector<float> written = numbers(1);
@@ -106,7 +106,7 @@ TEST_P(DeviceContract, EventsOrderStreams) {
   }
 }
 
-TEST_P(DeviceContract, EventsAreDoneBeforeTheyAreRecordedAndAfterTheyAreReached) {
+TEST_P(DeviceContract, EventsAreCompleteBeforeRecordingAndAfterTheyAreReached) {
   const auto x = device_->allocate(size_of(kRow));
   const auto stream = device_->make_stream();
   const auto event = device_->make_event();
@@ -119,7 +119,7 @@ TEST_P(DeviceContract, EventsAreDoneBeforeTheyAreRecordedAndAfterTheyAreReached)
   EXPECT_TRUE(event->done());
 }
 
-TEST_P(DeviceContract, TimedEventsHaveTheOrderOfTheStream) {
+TEST_P(DeviceContract, TimedEventsFollowStreamOrder) {
   const auto x = device_->allocate(size_of(kRow));
   const auto stream = device_->make_stream();
   const auto kernel = scale(*device_, 2, *x, *x);
@@ -136,7 +136,7 @@ TEST_P(DeviceContract, TimedEventsHaveTheOrderOfTheStream) {
   EXPECT_GE(events.back()->since(*events.front()).count, events[1]->since(*events.front()).count);
 }
 
-TEST_P(DeviceContract, EventsMayGoBeforeTheyAreReached) {
+TEST_P(DeviceContract, EventsMayBeDestroyedBeforeTheyAreReached) {
   const auto x = device_->allocate(size_of(kRow));
   const auto kernel = scale(*device_, 2, *x, *x);
   const auto stream = device_->make_stream();
@@ -147,7 +147,7 @@ TEST_P(DeviceContract, EventsMayGoBeforeTheyAreReached) {
   stream->synchronize();
 }
 
-TEST_P(DeviceContract, BuffersAreAlignedAsItAsks) {
+TEST_P(DeviceContract, BuffersHaveRequestedAlignment) {
   EXPECT_GE(device_->alignment().count, 64);
   const auto memory = device_->allocate({1});
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory->data()) %
@@ -165,7 +165,7 @@ TEST(IsolatedDevice, HostAccessTraps) {
 }
 
 /// A lookup whose index is out of range fails when it runs, on the stream's thread.
-TEST(IsolatedDevice, AFailureIsReportedByTheNextWait) {
+TEST(IsolatedDevice, NextWaitReportsFailure) {
   const auto device = make_isolated_device();
   const TensorType table{DType::F32, {4, 2}};
   const TensorType ids{DType::I32, {3}};
@@ -196,7 +196,7 @@ TEST(IsolatedDevice, AFailureIsReportedByTheNextWait) {
   stream->synchronize();
 }
 
-TEST(IsolatedDevice, HasLimitedMemory) {
+TEST(IsolatedDevice, LimitsMemory) {
   const auto device = make_isolated_device({.memory = {10000}});
   const auto first = device->allocate({6000});
   EXPECT_EQ(device->free_memory(), Bytes{4000});

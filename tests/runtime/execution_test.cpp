@@ -122,7 +122,7 @@ std::unique_ptr<Device> cpu(Rank) {
   return make_cpu_device({.threads = 1, .pinned = false});
 }
 
-TEST(Execution, IsolatedDevicesComputeWhatTheCpuDoes) {
+TEST(Execution, IsolatedDevicesMatchCpu) {
   const std::vector<Results> expected = results_of({.make = cpu});
   EXPECT_NE(expected[0].losses[0], expected[0].losses[3]);
   for (const std::uint64_t seed : {1U, 2U, 3U, 4U, 5U, 6U, 7U, 8U}) {
@@ -141,7 +141,7 @@ TEST(Execution, RanksMayHaveDifferentDevices) {
   EXPECT_EQ(results_of({.make = mixed}), results_of({.make = cpu}));
 }
 
-TEST(Execution, CheckedStepsAreTheSame) {
+TEST(Execution, CheckedStepsMatchUncheckedSteps) {
   const MakeDevice isolated = [](Rank) { return make_isolated_device(); };
   const auto checked = [](Execution& execution, Rank, int) {
     EXPECT_FALSE(execution.run_checked().has_value());
@@ -234,7 +234,7 @@ TEST(Execution, LaterStepsReplayRecordings) {
   EXPECT_EQ(allocations.at(3), allocations.at(0));
 }
 
-TEST(Execution, KernelsThatCannotBeRecordedAreEnqueuedOneByOne) {
+TEST(Execution, UnrecordableKernelsAreEnqueuedIndividually) {
   const auto counts = std::make_shared<IsolatedCounts>();
   const MakeDevice make = [&](Rank) {
     return make_isolated_device({.cannot_record = true, .counts = counts});
@@ -245,7 +245,7 @@ TEST(Execution, KernelsThatCannotBeRecordedAreEnqueuedOneByOne) {
 }
 
 /// A rank that ends leaves the others with an error, not with a stream that waits.
-TEST(Execution, AFailedRankEndsTheStep) {
+TEST(Execution, FailedRankAbortsStep) {
   const MakeDevice isolated = [](Rank) { return make_isolated_device(); };
   const auto leaves = [](Execution& execution, Rank rank, int step) {
     if (step == 1 && rank == 1) {
@@ -256,7 +256,7 @@ TEST(Execution, AFailedRankEndsTheStep) {
   EXPECT_THROW(results_of({.make = isolated, .run = leaves}), std::runtime_error);
 }
 
-TEST(Execution, NumbersAreScalarOutputs) {
+TEST(Execution, NumbersReturnScalarOutputs) {
   const auto device = make_isolated_device();
   Execution execution(make_program(parse_graph(R"(graph g {
   input %x: f32[3]

@@ -69,7 +69,7 @@ void check(const BlockedTensor& tensor, Device& device) {
       whole);
 }
 
-TEST(Packing, IsThatOfLoops) {
+TEST(Packing, MatchesLoops) {
   const auto cpu = make_cpu_device({.threads = 1, .pinned = false});
   const auto isolated = make_isolated_device();
   const std::vector<std::vector<IndexRange>> divisions{
