@@ -28,7 +28,7 @@ TEST(HostBuffer, IsAlignedAndZeroForEveryType) {
   }
 }
 
-TEST(HostBuffer, GivesElementsOfItsTypeOnly) {
+TEST(HostBuffer, RejectsAccessAsAnotherType) {
   HostBuffer buffer(DType::F32, 3);
   buffer.as<float>()[2] = 1.5F;
   const HostBuffer& same = buffer;
@@ -69,7 +69,7 @@ TEST(HostBuffer, MayBeEmpty) {
 
 // The moved-from state is specified, so the test checks it.
 // NOLINTBEGIN(bugprone-use-after-move,clang-analyzer-cplusplus.Move)
-TEST(HostBuffer, MovesAndLeavesNothingBehind) {
+TEST(HostBuffer, MoveLeavesSourceEmpty) {
   HostBuffer first(DType::I32, 4);
   first.as<std::int32_t>()[0] = 42;
   const std::byte* data = first.raw().data();
@@ -84,7 +84,7 @@ TEST(HostBuffer, MovesAndLeavesNothingBehind) {
 }
 // NOLINTEND(bugprone-use-after-move,clang-analyzer-cplusplus.Move)
 
-TEST(HostBuffer, CloneIsApart) {
+TEST(HostBuffer, CloneIsIndependent) {
   HostBuffer original(DType::I32, 2);
   original.as<std::int32_t>()[1] = 5;
   HostBuffer copy = original.clone();
@@ -93,7 +93,7 @@ TEST(HostBuffer, CloneIsApart) {
   EXPECT_EQ(copy.as<std::int32_t>()[1], 6);
 }
 
-TEST(HostBuffer, RefusesSizesThatCannotBe) {
+TEST(HostBuffer, RejectsInvalidSizes) {
   EXPECT_THROW(HostBuffer(DType::F32, -1), Error);
   EXPECT_THROW(HostBuffer(DType::F64, std::numeric_limits<std::int64_t>::max() / 4), Error);
 }

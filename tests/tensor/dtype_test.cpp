@@ -12,7 +12,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-TEST(DType, NamesReadBack) {
+TEST(DType, NamesRoundTrip) {
   for (const DType dtype : kDTypes) {
     EXPECT_EQ(parse_dtype(to_text(dtype)), dtype);
   }
@@ -31,7 +31,7 @@ TEST(DType, KnowsSizesAndKinds) {
   EXPECT_FALSE(is_float(DType::U8));
 }
 
-TEST(DType, RefusesAnUnknownNameAndListsTheRightOnes) {
+TEST(DType, UnknownNameErrorListsValidNames) {
   try {
     (void)parse_dtype("float");
     FAIL() << "no throw";
@@ -80,7 +80,7 @@ class HalfFormats : public testing::Test {};
 using Halves = testing::Types<Float16, BFloat16>;
 TYPED_TEST_SUITE(HalfFormats, Halves);
 
-TYPED_TEST(HalfFormats, EveryPatternMeansWhatTheFormatSaysAndComesBack) {
+TYPED_TEST(HalfFormats, EveryPatternDecodesCorrectlyAndRoundTrips) {
   using F = Format<TypeParam>;
   for (std::uint32_t pattern = 0; pattern < 65536; ++pattern) {
     const TypeParam half{static_cast<std::uint16_t>(pattern)};
@@ -99,7 +99,7 @@ TYPED_TEST(HalfFormats, EveryPatternMeansWhatTheFormatSaysAndComesBack) {
 
 /// Between two neighbors the midpoint rounds to the even one, and the floats around it to the
 /// nearer one.
-TYPED_TEST(HalfFormats, RoundsToNearestAndTiesToEvenBetweenAllNeighbours) {
+TYPED_TEST(HalfFormats, RoundsToNearestEvenBetweenAllNeighbors) {
   using F = Format<TypeParam>;
   for (std::uint16_t lower = 0; lower < F::kInfinityBits; ++lower) {
     const auto upper = static_cast<std::uint16_t>(lower + 1);
@@ -121,7 +121,7 @@ TYPED_TEST(HalfFormats, RoundsToNearestAndTiesToEvenBetweenAllNeighbours) {
   }
 }
 
-TYPED_TEST(HalfFormats, KeepsInfinityAndTheSignOfNaN) {
+TYPED_TEST(HalfFormats, KeepsInfinityAndSignOfNaN) {
   using F = Format<TypeParam>;
   EXPECT_EQ(F::from(kInfinity).bits, F::kInfinityBits);
   EXPECT_EQ(F::from(-kInfinity).bits, 0x8000 | F::kInfinityBits);
@@ -134,7 +134,7 @@ TYPED_TEST(HalfFormats, KeepsInfinityAndTheSignOfNaN) {
   EXPECT_EQ(F::from(-0.0F).bits, 0x8000);
 }
 
-TEST(Float16, HasItsLandmarks) {
+TEST(Float16, RoundsLandmarkValues) {
   EXPECT_EQ(to_f16(1.0F).bits, 0x3c00);
   EXPECT_EQ(to_f16(65504.0F).bits, 0x7bff);
   EXPECT_EQ(to_f16(65519.996F).bits, 0x7bff);
@@ -144,7 +144,7 @@ TEST(Float16, HasItsLandmarks) {
   EXPECT_EQ(to_f16(std::numeric_limits<float>::denorm_min()).bits, 0x0000);
 }
 
-TEST(BFloat16, HasItsLandmarks) {
+TEST(BFloat16, RoundsLandmarkValues) {
   EXPECT_EQ(to_bf16(1.0F).bits, 0x3f80);
   EXPECT_EQ(to_bf16(1.0F + 0x1p-8F).bits, 0x3f80);
   EXPECT_EQ(to_bf16(1.0F + 3 * 0x1p-8F).bits, 0x3f82);

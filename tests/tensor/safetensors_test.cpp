@@ -34,7 +34,7 @@ std::string entry(const std::string& dtype, const std::string& shape, const std:
   return fmt::format(R"({{"dtype":"{}","shape":{},"data_offsets":{}}})", dtype, shape, offsets);
 }
 
-TEST(Safetensors, ComesBackAsWritten) {
+TEST(Safetensors, RoundTrips) {
   const TemporaryFolder folder;
   std::vector<std::vector<std::byte>> data;
   std::vector<TensorView> tensors;
@@ -61,7 +61,7 @@ TEST(Safetensors, ComesBackAsWritten) {
   expect_error(ErrorKind::Input, path + ": has no tensor 'none'", [&] { (void)file.at("none"); });
 }
 
-TEST(Safetensors, HasTheBytesOfTheFormat) {
+TEST(Safetensors, WritesExpectedBytes) {
   const TemporaryFolder folder;
   const std::string eight = "12345678";
   const std::vector<TensorView> tensors{
@@ -75,7 +75,7 @@ TEST(Safetensors, HasTheBytesOfTheFormat) {
   EXPECT_EQ(content_of(folder / "a"), with_length(header, "123456781"));
 }
 
-TEST(Safetensors, ReadsOtherOrdersAndSpaces) {
+TEST(Safetensors, AcceptsAnyOrderAndWhitespace) {
   const std::string file = with_length("{ \"b\" : " + entry("U8", "[2]", "[4,6]") + ",\n\"a\":" +
                                            R"({"data_offsets":[0,4],"shape":[1],"dtype":"I32"}}  )",
                                        "aaaabb");
@@ -86,7 +86,7 @@ TEST(Safetensors, ReadsOtherOrdersAndSpaces) {
   EXPECT_TRUE(parse(with_length("{}")).tensors.empty());
 }
 
-TEST(Safetensors, RefusesABadHeaderLength) {
+TEST(Safetensors, RejectsBadHeaderLength) {
   expect_refused("has 3 bytes", "abc");
   expect_refused("says that its header has 5 bytes, but only 2 follow",
                  with_length("{}   ").substr(0, 10));
@@ -97,7 +97,7 @@ TEST(Safetensors, RefusesABadHeaderLength) {
   expect_refused("header: does not begin with {", with_length(" {}"));
 }
 
-TEST(Safetensors, RefusesABadHeader) {
+TEST(Safetensors, RejectsBadHeader) {
   const std::string good = entry("U8", "[1]", "[0,1]");
   expect_refused("header: line 1, column 2", with_length("{"));
   expect_refused("header: line 1, column 3", with_length("{}x"));
@@ -124,7 +124,7 @@ TEST(Safetensors, RefusesABadHeader) {
                  with_length(R"({"__metadata__":{"k":"a","k":"b"}})"));
 }
 
-TEST(Safetensors, RefusesSizesAndRangesThatDoNotFit) {
+TEST(Safetensors, RejectsInconsistentSizesAndRanges) {
   const auto one = [](const std::string& dtype, const std::string& shape,
                       const std::string& range) {
     return with_length("{\"a\":" + entry(dtype, shape, range) + "}", "12345678");
@@ -151,7 +151,7 @@ TEST(Safetensors, RefusesSizesAndRangesThatDoNotFit) {
                              "123456"));
 }
 
-TEST(Safetensors, RefusesEveryTruncationAndSurvivesDamage) {
+TEST(Safetensors, RejectsEveryTruncationAndSurvivesDamage) {
   const std::string file = with_length(
       "{\"a\":" + entry("F32", "[1]", "[0,4]") + ",\"b\":" + entry("I8", "[3]", "[4,7]") + "}",
       "1234567");
@@ -169,7 +169,7 @@ TEST(Safetensors, RefusesEveryTruncationAndSurvivesDamage) {
   }
 }
 
-TEST(SafetensorsWriter, RefusesWhatItCannotWrite) {
+TEST(SafetensorsWriter, RejectsInvalidTensors) {
   const auto nowhere = [](std::span<const std::byte>) {};
   const TensorSpec spec{"a", DType::F32, Shape{1}};
   const std::vector<std::byte> four(4);

@@ -18,7 +18,7 @@ TEST(Shape, CountsElements) {
   EXPECT_EQ((Shape{kBig, kBig / 4}).element_count(), std::int64_t{1} << 62);
 }
 
-TEST(Shape, RefusesWhatCannotBe) {
+TEST(Shape, RejectsInvalidDimensions) {
   EXPECT_THROW((Shape{2, -1}), Error);
   EXPECT_THROW((Shape{kBig, kBig}), Error);
   EXPECT_THROW((Shape{kBig, kBig / 2}), Error);
@@ -34,7 +34,7 @@ TEST(Shape, HasRowMajorStrides) {
   EXPECT_TRUE(Shape().strides().empty());
 }
 
-TEST(Shape, PrintsAndReads) {
+TEST(Shape, PrintsAndParses) {
   EXPECT_EQ(to_text(Shape{2, 3}), "[2,3]");
   EXPECT_EQ(to_text(Shape()), "[]");
   EXPECT_EQ(parse_shape(" [ 2 , 3 ] "), (Shape{2, 3}));
@@ -42,7 +42,7 @@ TEST(Shape, PrintsAndReads) {
   EXPECT_EQ((Shape{7, 9}).dim(1), 9);
 }
 
-TEST(Shape, ReadsBackWhatItPrints) {
+TEST(Shape, RoundTripsAnyShape) {
   std::mt19937 random(3);
   for (int i = 0; i < 1000; ++i) {
     std::vector<std::int64_t> dims(random() % 6);
@@ -54,7 +54,7 @@ TEST(Shape, ReadsBackWhatItPrints) {
   }
 }
 
-TEST(Shape, RefusesTextThatIsNoShape) {
+TEST(Shape, RejectsInvalidText) {
   for (const char* text : {"", "[", "]", "2,3", "[2,3", "2,3]", "[2,,3]", "[,]", "[2.5]", "[a]",
                            "[-1]", "[2 3]", "[99999999999999999999]", "[4294967296,4294967296]"}) {
     EXPECT_THROW((void)parse_shape(text), Error) << text;
