@@ -53,7 +53,7 @@ std::string with(std::string text, const std::string& from, const std::string& t
   return text.replace(at, from.size(), to);
 }
 
-TEST(ChromeJson, LooksLikeThis) {
+TEST(ChromeJson, MatchesGoldenText) {
   EXPECT_EQ(
       to_chrome_json(small_trace()),
       R"({"displayTimeUnit":"ns","otherData":{"format":"trireme-trace-1","kind":"predicted","title":"ring, 2 ranks","details":{"ranks":2}},
@@ -72,7 +72,7 @@ TEST(ChromeJson, LooksLikeThis) {
 )");
 }
 
-TEST(ChromeJson, ReadsBackAnyTrace) {
+TEST(ChromeJson, RoundTripsAnyTrace) {
   RandomTrace traces(4);
   std::size_t spans = 0;
   std::size_t flows = 0;
@@ -88,7 +88,7 @@ TEST(ChromeJson, ReadsBackAnyTrace) {
 }
 
 /// What a viewer needs in each event, checked with another parser.
-TEST(ChromeJson, EveryEventHasWhatAViewerNeeds) {
+TEST(ChromeJson, EveryEventHasFieldsViewersNeed) {
   RandomTrace traces(5);
   for (int i = 0; i < 30; ++i) {
     const Trace trace = traces.make();
@@ -113,7 +113,7 @@ TEST(ChromeJson, EveryEventHasWhatAViewerNeeds) {
   }
 }
 
-TEST(ChromeJson, RefusesToWriteAnUnsoundTrace) {
+TEST(ChromeJson, RejectsInvalidTrace) {
   Trace trace = small_trace();
   trace.spans[0].duration = {-1};
   try {
@@ -141,7 +141,7 @@ TEST(ChromeJson, KeepsManySpans) {
   EXPECT_EQ(parse_trace(to_chrome_json(trace)), trace);
 }
 
-TEST(ParseTrace, ErrorsNameTheEventOrTheLine) {
+TEST(ParseTrace, ErrorsNameEventOrLine) {
   const std::string good = to_chrome_json(small_trace());
   ASSERT_EQ(failure(good), "no error");
   const auto broken = [&](const char* from, const char* to) {
@@ -178,7 +178,7 @@ TEST(ParseTrace, ErrorsNameTheEventOrTheLine) {
       << broken(R"("tid":2,)", R"("tid":2)");
 }
 
-TEST(ParseTrace, RefusesTracesOfOtherPrograms) {
+TEST(ParseTrace, RejectsTracesOfOtherPrograms) {
   const std::string answer =
       "trace: not a trace that Trireme wrote: it does not begin with otherData.format "
       "\"trireme-trace-1\"";

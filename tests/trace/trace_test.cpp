@@ -30,7 +30,7 @@ Trace sound_trace() {
   return trace;
 }
 
-TEST(Trace, SoundTracesHaveNoProblems) {
+TEST(Trace, ValidTracesHaveNoProblems) {
   EXPECT_TRUE(problems(sound_trace()).empty());
   EXPECT_TRUE(problems(Trace()).empty());
   RandomTrace traces(21);
@@ -40,7 +40,7 @@ TEST(Trace, SoundTracesHaveNoProblems) {
   }
 }
 
-TEST(Trace, AppendedTracesKeepWhatTheySay) {
+TEST(Trace, AppendedTracesKeepTheirContents) {
   RandomTrace traces(22);
   for (int i = 0; i < 100; ++i) {
     const Trace first = traces.make();
@@ -80,7 +80,7 @@ TEST(Trace, AppendedTracesKeepWhatTheySay) {
   }
 }
 
-TEST(Trace, ForgivesOverlapsOfRounding) {
+TEST(Trace, ToleratesRoundingOverlaps) {
   Trace trace;
   const TrackId track = trace.add_track("rank 0", "compute");
   double at = 0.1;
@@ -140,7 +140,7 @@ TEST(Trace, VerifyFindsEveryPlantedFlaw) {
   }
 }
 
-TEST(Trace, ListsAHundredProblemsAtMost) {
+TEST(Trace, ListsAtMostHundredProblems) {
   Trace trace;
   for (int i = 0; i < 1000; ++i) {
     trace.add_span({.track = {7}, .name = "lost", .category = "", .start = {-1}, .duration = {-1}});

@@ -50,7 +50,7 @@ class RankTrace {
   double now_ = 0;
 };
 
-TEST(Waterfall, DividesAStepIntoItsParts) {
+TEST(Waterfall, BreaksStepIntoParts) {
   Trace trace;
   RankTrace(trace)
       .kernel("einsum", 0.25, 300)
@@ -74,7 +74,7 @@ TEST(Waterfall, DividesAStepIntoItsParts) {
   EXPECT_EQ(sum_of(*w), 1);
 }
 
-TEST(Waterfall, CountsOnlyCommunicationThatWasNotOverlapped) {
+TEST(Waterfall, CountsOnlyExposedCommunication) {
   Trace exposed;
   RankTrace(exposed)
       .kernel("einsum", 0.5, 1)
@@ -86,7 +86,7 @@ TEST(Waterfall, CountsOnlyCommunicationThatWasNotOverlapped) {
   EXPECT_EQ(waterfall_of(hidden, {.step_time = {1}})->exposed_communication(), 0);
 }
 
-TEST(Waterfall, IsTheMeanOverRanks) {
+TEST(Waterfall, AveragesOverRanks) {
   Trace trace;
   RankTrace(trace, "rank 0").kernel("einsum", 0.75, 1).gap(0.25);
   RankTrace(trace, "rank 1").wait("receive", 0.5).kernel("einsum", 0.5, 1);
@@ -97,7 +97,7 @@ TEST(Waterfall, IsTheMeanOverRanks) {
   EXPECT_EQ(w->products, 0.125);
 }
 
-TEST(Waterfall, PartsAddUpWhateverARankDoes) {
+TEST(Waterfall, PartsSumToStepForAnyTrace) {
   std::mt19937 random(7);
   std::uniform_real_distribution<double> seconds(0, 0.1);
   for (int round = 0; round < 200; ++round) {
@@ -119,7 +119,7 @@ TEST(Waterfall, PartsAddUpWhateverARankDoes) {
   }
 }
 
-TEST(Waterfall, NeedsToKnowWhichKernelsComputeProducts) {
+TEST(Waterfall, RequiresKernelClassification) {
   Trace trace;
   trace.add_span({trace.add_track("rank 0", "compute"), "einsum", "forward", {0}, {1}, {}});
   EXPECT_FALSE(waterfall_of(trace, {.step_time = {1}}));
