@@ -67,7 +67,7 @@ TEST_F(BenchCommand, MeasuresEncryptedConnections) {
   }
 }
 
-TEST_F(BenchCommand, WritesTheFieldsOfARow) {
+TEST_F(BenchCommand, WritesRowFields) {
   const Ran ran = run_bench("allreduce -n 2 --sizes 64K --dtype i32 --buffers shared --json");
   ASSERT_EQ(ran.exit_code, 0) << ran.err;
   EXPECT_NE(ran.err.find("run 'trireme probe' first"), std::string::npos) << ran.err;
@@ -97,7 +97,7 @@ TEST_F(BenchCommand, WritesTheFieldsOfARow) {
   EXPECT_NEAR(row.at("busbw_gbps").get<double>(), row.at("algbw_gbps").get<double>(), 1e-9);
 }
 
-TEST_F(BenchCommand, ComparesAllAlgorithmsAndMarksTheBest) {
+TEST_F(BenchCommand, ComparesAllAlgorithmsAndMarksBest) {
   const Ran ran = run_bench("allreduce,broadcast -n 3 --sizes 1K,12K --algorithm all --json");
   ASSERT_EQ(ran.exit_code, 0) << ran.err;
   int best = 0;
@@ -121,7 +121,7 @@ TEST_F(BenchCommand, ChecksEveryDType) {
   }
 }
 
-TEST_F(BenchCommand, GivesEachRankAnElement) {
+TEST_F(BenchCommand, GivesEachRankOneElement) {
   const std::vector<Json> rows = rows_of(run_bench("allgather,allreduce -n 4 --sizes 8 --json"));
   ASSERT_EQ(rows.size(), 2U);
   EXPECT_EQ(rows[0].at("bytes"), 8);
@@ -129,7 +129,7 @@ TEST_F(BenchCommand, GivesEachRankAnElement) {
   EXPECT_EQ(rows[1].at("count"), 2);
 }
 
-TEST_F(BenchCommand, PrintsATableForPeople) {
+TEST_F(BenchCommand, PrintsReadableTable) {
   const Ran ran = run_bench("scatter -n 2 --sizes 64K --algorithm all");
   EXPECT_EQ(ran.exit_code, 0);
   for (const char* text :
@@ -139,7 +139,7 @@ TEST_F(BenchCommand, PrintsATableForPeople) {
   }
 }
 
-TEST_F(BenchCommand, DrawsAndTunes) {
+TEST_F(BenchCommand, WritesChartsAndTuning) {
   const Ran ran = run_bench(
       "allreduce,barrier -n 2 --sizes 1K..16K --algorithm direct,ring --svg times.svg --tune "
       "tune.json");
@@ -159,7 +159,7 @@ TEST_F(BenchCommand, DrawsAndTunes) {
   EXPECT_EQ(sizes, (std::set<std::int64_t>{0, 1024, 4096, 16384}));
 }
 
-TEST_F(BenchCommand, TakesWhatATuningFileSays) {
+TEST_F(BenchCommand, AppliesTuningFile) {
   Tuning tuning{.rows = {{.operation = Operation::Allreduce,
                           .ranks = 2,
                           .transport = TransportKind::SharedMemory,
@@ -175,7 +175,7 @@ TEST_F(BenchCommand, TakesWhatATuningFileSays) {
   EXPECT_EQ(rows[1].at("chosen"), "ring");
 }
 
-TEST_F(BenchCommand, RefusesATuningFileThatIsNone) {
+TEST_F(BenchCommand, RejectsInvalidTuningFile) {
   EXPECT_EQ(run_bench("allreduce --tuning gone.json").err,
             "trireme: --tuning: cannot read 'gone.json': No such file or directory\n");
   write_text(scratch_folder() + "/bad.json", R"({"format": "trireme tuning 3", "choises": []})");
@@ -186,7 +186,7 @@ TEST_F(BenchCommand, RefusesATuningFileThatIsNone) {
   EXPECT_NE(ran.err.find("choises"), std::string::npos) << ran.err;
 }
 
-TEST_F(BenchCommand, RefusesInOneLine) {
+TEST_F(BenchCommand, RejectsBadInputInOneLine) {
   const std::vector<std::pair<std::string, std::string>> cases{
       {"allreduze", "unknown operation 'allreduze'"},
       {"allreduce,", "unknown operation ''"},
@@ -217,7 +217,7 @@ TEST_F(BenchCommand, RefusesInOneLine) {
   }
 }
 
-TEST(BenchPlan, ReadsListsAndRanges) {
+TEST(BenchPlan, ParsesListsAndRanges) {
   const auto sizes = [](const std::string& text) {
     std::vector<std::int64_t> counts;
     for (const Bytes bytes : measure::parse_size_list(text)) {

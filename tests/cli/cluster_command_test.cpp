@@ -34,7 +34,7 @@ TEST(ClusterCommand, ListsAsJson) {
   EXPECT_EQ(json.at("devices").size(), device_preset_names().size());
 }
 
-TEST(ClusterCommand, ShowsPeaksOfTheDevice) {
+TEST(ClusterCommand, ShowsDevicePeaks) {
   const Ran ran = run_program("cluster dgx-h100:4");
   EXPECT_EQ(ran.exit_code, 0);
   for (const char* text : {"32 in all", "989.4 TFLOP/s", "1.9789 PFLOP/s", "450 GB/s one way",
@@ -43,13 +43,13 @@ TEST(ClusterCommand, ShowsPeaksOfTheDevice) {
   }
 }
 
-TEST(ClusterCommand, SaysUnknownWhereNoDocumentKnows) {
+TEST(ClusterCommand, ShowsUnpublishedPeaksAsUnknown) {
   const Ran ran = run_program("cluster laptop");
   EXPECT_NE(ran.out.find("cpu: unknown of memory at unknown"), std::string::npos) << ran.out;
   EXPECT_NE(ran.out.find("peak rates unknown"), std::string::npos) << ran.out;
 }
 
-TEST(ClusterCommand, ReadsTheFileThatItPrinted) {
+TEST(ClusterCommand, ReadsItsOwnOutput) {
   const std::string printed = run_program("cluster figure-4x4 --json").out;
   EXPECT_EQ(parse_cluster(printed), cluster_preset("figure-4x4"));
   write_text(scratch_folder() + "/mine.json", printed);
@@ -57,7 +57,7 @@ TEST(ClusterCommand, ReadsTheFileThatItPrinted) {
   EXPECT_EQ(run_program("cluster ./mine.json --json").out, printed);
 }
 
-TEST(ClusterCommand, RefusesWithTheFix) {
+TEST(ClusterCommand, ErrorsSuggestFix) {
   expect_failed("cluster dgx-h10", 2, "did you mean dgx-h100? (use a preset");
   expect_failed("cluster h100", 2, "'h100' is a device; use");
   expect_failed("cluster laptop:2", 2, "'laptop' has one node");

@@ -22,7 +22,7 @@ void expect_in_order(const std::string& text, const std::vector<std::string>& pa
   }
 }
 
-TEST(CommandLine, PrintsTheOverviewWithoutACommand) {
+TEST(CommandLine, PrintsOverviewWithoutCommand) {
   const Ran bare = run_program("");
   EXPECT_EQ(bare.exit_code, 0);
   EXPECT_EQ(bare.err, "");
@@ -30,20 +30,20 @@ TEST(CommandLine, PrintsTheOverviewWithoutACommand) {
   EXPECT_EQ(bare.out, run_program("help").out);
 }
 
-TEST(CommandLine, HelpOfACommandIsItsHelpOption) {
+TEST(CommandLine, HelpCommandMatchesHelpOption) {
   EXPECT_EQ(run_program("help train").out, run_program("train --help").out);
   EXPECT_EQ(run_program("help plan show").out, run_program("plan show --help").out);
   expect_refused("help trian", {"unknown command 'trian'", "did you mean train?"});
 }
 
-TEST(CommandLine, GroupsTheOptionsOfTrain) {
+TEST(CommandLine, GroupsOptionsOfTrain) {
   expect_in_order(run_program("train --help").out,
                   {"\nModel:\n", "--model", "\nData:\n", "--data", "\nOptimization:\n", "--rate",
                    "\nParallelism:\n", "--mesh", "\nCheckpoints:\n", "--resume", "\nOutput:\n",
                    "--json", "\nExamples:\n"});
 }
 
-TEST(CommandLine, GroupsTheOptionsOfLongCommands) {
+TEST(CommandLine, GroupsOptionsOfLongCommands) {
   expect_in_order(run_program("generate --help").out,
                   {"\nText:\n", "--prompt", "\nSampling:\n", "--top-k", "\nModel:\n", "--run",
                    "\nExecution:\n", "--mesh"});
@@ -56,7 +56,7 @@ TEST(CommandLine, GroupsTheOptionsOfLongCommands) {
 }
 
 /// The words that people search for.
-TEST(CommandLine, HelpOfTrainHasTheStandardTerms) {
+TEST(CommandLine, TrainHelpUsesStandardTerms) {
   setenv("COLUMNS", "1000", 1);  // NOLINT(concurrency-mt-unsafe): unwrapped
   const std::string help = run_program("train --help").out;
   unsetenv("COLUMNS");  // NOLINT(concurrency-mt-unsafe)
@@ -66,7 +66,7 @@ TEST(CommandLine, HelpOfTrainHasTheStandardTerms) {
   }
 }
 
-TEST(CommandLine, OffersOnlyWhatACommandTakes) {
+TEST(CommandLine, ListsOnlySupportedOptions) {
   for (const char* command : {"train", "plan show", "simulate"}) {
     const std::string help = run_program(std::string(command) + " --help").out;
     EXPECT_EQ(help.find("terapipe"), std::string::npos) << command;
@@ -74,7 +74,7 @@ TEST(CommandLine, OffersOnlyWhatACommandTakes) {
   }
 }
 
-TEST(CommandLine, SaysInItsOwnWordsWhatIsWrong) {
+TEST(CommandLine, ReportsErrorsClearly) {
   expect_refused("help train foo", {"trireme train has no commands of its own; leave out 'foo'"});
   expect_refused("evaluate --model a --model b", {"--model is given 2 times; give it once"});
   expect_refused("train --steps", {"--steps needs a value"});
@@ -94,7 +94,7 @@ std::size_t widest_line(const std::string& text) {
   return widest;
 }
 
-TEST(CommandLine, WrapsHelpToTheColumns) {
+TEST(CommandLine, WrapsHelpToTerminalWidth) {
   unsetenv("COLUMNS");  // NOLINT(concurrency-mt-unsafe): one thread
   EXPECT_LE(widest_line(run_program("train --help").out), 80);
   setenv("COLUMNS", "65", 1);  // NOLINT(concurrency-mt-unsafe)
@@ -126,7 +126,7 @@ void expect_known_options(const std::string& example, const std::string& command
   }
 }
 
-TEST(CommandLine, ExamplesNameOptionsThatExist) {
+TEST(CommandLine, ExamplesUseExistingOptions) {
   std::vector<std::string> commands;
   for (const report::HelpExamples& row : report::help_examples()) {
     commands.emplace_back(row.command);
@@ -144,7 +144,7 @@ TEST(CommandLine, ExamplesNameOptionsThatExist) {
   }
 }
 
-TEST(CommandLine, SuggestsTheOptionThatWasMeant) {
+TEST(CommandLine, SuggestsSimilarOption) {
   expect_refused("train --stpes 5",
                  {"unknown option '--stpes'", "did you mean --steps?", "see trireme train --help"});
   expect_refused("bench --siezs 5", {"unknown option '--siezs'", "did you mean --sizes?"});
@@ -153,18 +153,18 @@ TEST(CommandLine, SuggestsTheOptionThatWasMeant) {
   expect_refused("tour 5", {"unexpected argument '5'"});
 }
 
-TEST(CommandLine, SuggestsTheCommandThatWasMeant) {
+TEST(CommandLine, SuggestsSimilarCommand) {
   expect_refused("plan shwo", {"unknown command 'shwo'", "did you mean show?"});
   expect_refused("ps stauts", {"unknown command 'stauts'", "did you mean status?"});
   expect_refused("ps", {"see trireme ps --help"});
 }
 
-TEST(CommandLine, SuggestsTheModelThatWasMeant) {
+TEST(CommandLine, SuggestsSimilarModel) {
   expect_refused("train --model gpt-mni", {"--model", "unknown model", "did you mean gpt-mini?"});
   expect_refused("estimate --model lama3-8b", {"--model", "did you mean llama3-8b?"});
 }
 
-TEST(CommandLine, SaysWhatValuesAnOptionTakes) {
+TEST(CommandLine, ListsAcceptedValuesOfOption) {
   expect_refused("pipeline --stages 0",
                  {"--stages: invalid value '0': expected an integer from 1"});
   expect_refused("estimate --tokens 0", {"--tokens: invalid value '0': expected a number above 0"});
@@ -174,7 +174,7 @@ TEST(CommandLine, SaysWhatValuesAnOptionTakes) {
   expect_refused("train --batch 1.5", {"--batch: invalid value '1.5': expected an integer"});
 }
 
-TEST(CommandLine, NIsTheNumberOfRanks) {
+TEST(CommandLine, ShortOptionNSetsRankCount) {
   EXPECT_EQ(json_of("schedule allreduce -n 6 --json")["ranks"], 6);
   EXPECT_EQ(json_of("pipeline -n 3 --json")["ranks"], 3);
 }

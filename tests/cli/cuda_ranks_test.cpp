@@ -45,7 +45,7 @@ class CudaRanks : public TrainRanks, public ::testing::WithParamInterface<CudaCa
   }
 };
 
-TEST_P(CudaRanks, LossesAreThoseOfOneRank) {
+TEST_P(CudaRanks, LossesMatchSingleRank) {
   expect_losses_of_one_rank("host");
 }
 
@@ -58,7 +58,7 @@ class CudaRanksNccl : public CudaRanks {
   }
 };
 
-TEST_P(CudaRanksNccl, LossesAreThoseOfOneRank) {
+TEST_P(CudaRanksNccl, LossesMatchSingleRank) {
   expect_losses_of_one_rank("nccl");
 }
 
@@ -102,11 +102,11 @@ void CudaRanksEnd::expect_a_killed_rank_ends_all(const std::string& options) {
   EXPECT_NE(ran.err.find("rank 0: "), std::string::npos) << ran.err;
 }
 
-TEST_F(CudaRanksEnd, ARankThatIsKilledEndsAll) {
+TEST_F(CudaRanksEnd, KilledRankEndsAllRanks) {
   expect_a_killed_rank_ends_all("--gpu-exchange host");
 }
 
-TEST_F(CudaRanksEnd, ARankThatIsKilledEndsAllByNccl) {
+TEST_F(CudaRanksEnd, KilledRankEndsAllRanksWithNccl) {
   expect_a_killed_rank_ends_all("--gpu-exchange nccl");
 }
 

@@ -34,7 +34,7 @@ TEST(EstimateCommand, ShowsEveryPart) {
                "matmul 8192x768x3072", "7.000 T  3 forwards", "at best", "fused"});
 }
 
-TEST(EstimateCommand, KeepsToAHundredColumns) {
+TEST(EstimateCommand, FitsHundredColumns) {
   std::vector<std::string> commands{"--model gpt2-small --batch 8 --step-time 50ms --tokens 1e12",
                                     "--model llama4-maverick --device b200 --devices 1024",
                                     "--example list"};
@@ -49,7 +49,7 @@ TEST(EstimateCommand, KeepsToAHundredColumns) {
   }
 }
 
-TEST(EstimateCommand, FourStepsToTheMfu) {
+TEST(EstimateCommand, DerivesMfuInFourSteps) {
   const Json json = estimated("--model gpt2-small --batch 64 --device h200 --step-time 123.2ms");
   EXPECT_NEAR(json.at("utilization").at("mfu").get<double>(), 0.4594, 1e-3);
   EXPECT_EQ(json.at("flops").at("training_per_token").at("model"), 854438400.0);
@@ -57,7 +57,7 @@ TEST(EstimateCommand, FourStepsToTheMfu) {
 }
 
 /// Eight devices with a batch each have eight times the peak, so the MFU does not change.
-TEST(EstimateCommand, DevicesDoEachTheirBatch) {
+TEST(EstimateCommand, EachDeviceProcessesItsOwnBatch) {
   const Json one = estimated("-m gpt-mini --step-time 1ms");
   const Json eight = estimated("-m gpt-mini --step-time 1ms --devices 8");
   EXPECT_EQ(one.at("utilization").at("mfu"), eight.at("utilization").at("mfu"));
@@ -65,14 +65,14 @@ TEST(EstimateCommand, DevicesDoEachTheirBatch) {
             eight.at("utilization").at("tokens_per_second").get<double>());
 }
 
-TEST(EstimateCommand, SaysWhetherAnMfuIsTypical) {
+TEST(EstimateCommand, SaysWhetherMfuIsTypical) {
   expect_text("--batch 8 --step-time 18ms", {"yes, typical", "30 to 50 %"});
   expect_text("--batch 8 --step-time 300ms", {"below what is typical"});
   expect_text("--batch 8 --step-time 1ms", {"impossible, above the peak"});
   expect_text("--batch 8 --step-time 18ms --device h200", {"no figures for h200"});
 }
 
-TEST(EstimateCommand, AnUnknownPeakStaysUnknown) {
+TEST(EstimateCommand, UnknownPeakStaysUnknown) {
   expect_text("-m gpt-mini --device cpu --step-time 1s",
               {"peak unknown", "nothing is guessed", "MFU              unknown"});
   const Json json = estimated("-m gpt-mini --device v100 --step-time 1s");  // no bf16
@@ -81,7 +81,7 @@ TEST(EstimateCommand, AnUnknownPeakStaysUnknown) {
   EXPECT_TRUE(json.at("roofline").at("seconds").is_null());
 }
 
-TEST(EstimateCommand, RecomputationRaisesHfuAlone) {
+TEST(EstimateCommand, RecomputationRaisesOnlyHfu) {
   const Json none = estimated("--batch 8 --step-time 20ms");
   const Json full = estimated("--batch 8 --step-time 20ms --recompute full");
   EXPECT_EQ(none.at("utilization").at("mfu"), full.at("utilization").at("mfu"));
@@ -89,7 +89,7 @@ TEST(EstimateCommand, RecomputationRaisesHfuAlone) {
   EXPECT_GT(none.at("memory").at("kept_bytes"), full.at("memory").at("kept_bytes"));
 }
 
-TEST(EstimateCommand, TakesSizesInPlaceOfTheModels) {
+TEST(EstimateCommand, SizesOverrideModel) {
   const Json medium = estimated("--layers 24 --width 1024 --heads 16");
   EXPECT_EQ(medium.at("parameters"), estimated("--model gpt2-medium").at("parameters"));
   EXPECT_EQ(estimated("-m llama-tiny --experts 8 --experts-per-token 2 --length 64")
@@ -99,7 +99,7 @@ TEST(EstimateCommand, TakesSizesInPlaceOfTheModels) {
   EXPECT_EQ(estimated("-m gpt-mini --length 512").at("length"), 512);
 }
 
-TEST(EstimateCommand, CountsDaysOfARun) {
+TEST(EstimateCommand, EstimatesRunTimeInDays) {
   const Json run = estimated(
                        "-m gpt3-175b --length 2048 --tokens 300e9 --mfu 0.4 --devices 1024 "
                        "--device a100 --layers 1")
@@ -108,7 +108,7 @@ TEST(EstimateCommand, CountsDaysOfARun) {
               run.at("flops").get<double>() / (0.4 * 1024 * 312e12), 1e-3);
 }
 
-TEST(EstimateCommand, MixturesWithoutAGraphGetRecipes) {
+TEST(EstimateCommand, MixturesWithoutGraphGetRecipes) {
   const Json json = estimated("--model llama4-maverick");
   EXPECT_EQ(json.at("memory").at("recipes").at(0).at("bytes_per_parameter"), 16);
   EXPECT_TRUE(json.at("roofline").at("ops").empty());
@@ -132,7 +132,7 @@ TEST(EstimateCommand, ShowsExamples) {
   EXPECT_EQ(estimated("--example mfu").at("results").at(0).at("value"), 0.01);
 }
 
-TEST(EstimateCommand, SetsInputsOfAnExample) {
+TEST(EstimateCommand, SetsExampleInputs) {
   expect_text("--example zero", {"31.4 GB", "1.88 GB", "devices     N, along data  64"});
   expect_text("--example zero --set devices=1 --set parameters=1e9", {"16 GB"});
   const Json json = estimated("--example stragglers --set workers=64");
@@ -140,7 +140,7 @@ TEST(EstimateCommand, SetsInputsOfAnExample) {
   EXPECT_EQ(json.at("given").at(1).at("input"), "workers");
 }
 
-TEST(EstimateCommand, RefusesInputsThatAnExampleDoesNotHave) {
+TEST(EstimateCommand, RejectsUnknownExampleInputs) {
   expect_no_estimate("--example zero --set device=1",
                      "--set: example zero has no input 'device'; it has parameters and devices");
   expect_no_estimate("--example zero --set devices=0",
@@ -154,7 +154,7 @@ TEST(EstimateCommand, RefusesInputsThatAnExampleDoesNotHave) {
   expect_no_estimate("--set a=1", "--example");
 }
 
-TEST(EstimateCommand, RefusesWithTheFix) {
+TEST(EstimateCommand, ErrorsSuggestFix) {
   expect_no_estimate("--model gpt2-smal", "unknown model 'gpt2-smal'; did you mean gpt2-small?");
   expect_no_estimate("--device h10", "unknown device 'h10'; did you mean h100?");
   expect_no_estimate("--dtype i8", "models are not trained in i8");

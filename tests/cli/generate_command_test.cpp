@@ -59,7 +59,7 @@ class GenerateCommand : public ::testing::Test {
   std::string text_;
 };
 
-TEST_F(GenerateCommand, GivesTheSameTextWithAndWithoutTheCacheOnEveryMesh) {
+TEST_F(GenerateCommand, TextIsIdenticalWithAndWithoutCacheOnEveryMesh) {
   const std::string run = folder_ / "run";
   train(run, "--model gpt-nano --steps 30");
   for (const char* mesh : {"", "-n 2 --mesh tensor=2", "-n 2 --mesh pipe=2"}) {
@@ -74,7 +74,7 @@ TEST_F(GenerateCommand, GivesTheSameTextWithAndWithoutTheCacheOnEveryMesh) {
   EXPECT_EQ(summary.at("prompt_tokens"), 3);
 }
 
-TEST_F(GenerateCommand, UsesAndKeepsTheTokenizer) {
+TEST_F(GenerateCommand, UsesAndStoresTokenizer) {
   const std::string run = folder_ / "run";
   const std::string tokenizer = folder_.file("tokenizer.json", tokenizer_json());
   const std::string model = folder_ / "model";
@@ -119,7 +119,7 @@ TEST_F(GenerateCommand, ReadsStandardInput) {
   EXPECT_NE(ran.out.find("standard input"), std::string::npos) << ran.out;
 }
 
-TEST_F(GenerateCommand, SaysWhatIsWrong) {
+TEST_F(GenerateCommand, ReportsErrors) {
   const auto refused = [](const std::string& arguments, const std::string& words) {
     const Ran ran = run_program(arguments);
     EXPECT_EQ(ran.exit_code, 2) << arguments;

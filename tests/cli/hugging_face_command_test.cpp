@@ -46,7 +46,7 @@ class HuggingFaceCommand : public ::testing::Test {
 };
 
 /// A model that is exported and loaded again has the same loss, bit for bit.
-TEST_F(HuggingFaceCommand, ExportsWhatItTrainsFrom) {
+TEST_F(HuggingFaceCommand, ExportsModelItStartedFrom) {
   for (const char* preset : {"gpt-nano", "llama-tiny"}) {
     const std::string out = at(preset);
     const Json first = train(fmt::format("--model {} --steps 5 --export {}", preset, out));
@@ -67,7 +67,7 @@ TEST_F(HuggingFaceCommand, ExportsWhatItTrainsFrom) {
 }
 
 /// A folder with only a config.json: random weights, and the same round trip.
-TEST_F(HuggingFaceCommand, TrainsAMixtral) {
+TEST_F(HuggingFaceCommand, TrainsMixtral) {
   fs::create_directory(at("described"));
   write_text(at("described/config.json"),
              R"({"model_type": "mixtral", "hidden_size": 32, "intermediate_size": 48,
@@ -82,7 +82,7 @@ TEST_F(HuggingFaceCommand, TrainsAMixtral) {
   EXPECT_EQ(parse_json(read_text(at("out/config.json")), "config").at("eos_token_id"), 2);
 }
 
-TEST_F(HuggingFaceCommand, SaysWhatItBeginsWith) {
+TEST_F(HuggingFaceCommand, ReportsInitialWeights) {
   (void)train("--model gpt-nano --steps 1 --export " + at("nano"));
   const Ran ran = run_program(fmt::format("train {} --steps 1 --model {} --run-folder {}", kShort,
                                           at("nano"), at("shown")));
@@ -92,7 +92,7 @@ TEST_F(HuggingFaceCommand, SaysWhatItBeginsWith) {
 }
 
 /// Adds experts to a model from a config.json; the run folder keeps the original, and the settings hold the rest.
-TEST_F(HuggingFaceCommand, MakesAMixtureOfAModelFromAFile) {
+TEST_F(HuggingFaceCommand, UpcyclesModelFromFile) {
   (void)train("--model llama-tiny --steps 1 --export " + at("tiny"));
   const std::string from = "--model " + at("tiny/config.json") + " --rate constant:0.001 ";
   const std::string experts = "--experts 4,shared=1,noise,gate=softmax-first ";
@@ -106,7 +106,7 @@ TEST_F(HuggingFaceCommand, MakesAMixtureOfAModelFromAFile) {
             whole.at("validation_loss"));
 }
 
-TEST_F(HuggingFaceCommand, RefusesModelsThatAreNoLanguageModels) {
+TEST_F(HuggingFaceCommand, RejectsOtherModelKinds) {
   (void)train("--model gpt-nano --steps 1 --export " + at("nano"));
   for (const std::string& model : {std::string("mlp"), std::string("conv-mini")}) {
     for (const std::string& option : {"--weights " + at("nano"), "--export " + at("new")}) {
@@ -124,7 +124,7 @@ TEST_F(HuggingFaceCommand, RefusesModelsThatAreNoLanguageModels) {
 }
 
 /// A run resumes without the files it started from.
-TEST_F(HuggingFaceCommand, ResumesWithoutTheFiles) {
+TEST_F(HuggingFaceCommand, ResumesWithoutOriginalFiles) {
   (void)train("--model llama-tiny --steps 1 --export " + at("tiny"));
   const std::string rate = " --rate constant:0.001 ";
   const Json whole = train("--model " + at("tiny") + rate + "--steps 4");
@@ -138,7 +138,7 @@ TEST_F(HuggingFaceCommand, ResumesWithoutTheFiles) {
   EXPECT_TRUE(fs::exists(at("later/model.safetensors")));
 }
 
-TEST_F(HuggingFaceCommand, ExportsInTheTypeOfTheRun) {
+TEST_F(HuggingFaceCommand, ExportsInRunDtype) {
   (void)train("--model gpt-nano --steps 1 --dtype bf16 --export " + at("narrow"));
   EXPECT_EQ(SafetensorsFile(at("narrow/model.safetensors")).tensors().front().spec.dtype,
             DType::BF16);
@@ -150,7 +150,7 @@ TEST_F(HuggingFaceCommand, ExportsInTheTypeOfTheRun) {
 }
 
 /// Exporting takes no further step, and the number of steps does not prevent it.
-TEST_F(HuggingFaceCommand, ExportsARunThatIsOver) {
+TEST_F(HuggingFaceCommand, ExportsFinishedRun) {
   const Json run = train("--model gpt-nano --steps 2");
   for (const std::string& steps : {std::string(), std::string("--steps 0")}) {
     const std::string out = at("over" + std::to_string(steps.size()));
@@ -162,7 +162,7 @@ TEST_F(HuggingFaceCommand, ExportsARunThatIsOver) {
   }
 }
 
-TEST_F(HuggingFaceCommand, RefusesWeightsThatAreNoNumbers) {
+TEST_F(HuggingFaceCommand, RejectsNonFiniteWeights) {
   (void)train("--model gpt-nano --steps 1 --export " + at("nano"));
   const std::string path = at("nano/model.safetensors");
   std::string bytes = read_text(path);
@@ -171,7 +171,7 @@ TEST_F(HuggingFaceCommand, RefusesWeightsThatAreNoNumbers) {
   expect_refused("--model " + at("nano"), "cannot start from ");
 }
 
-TEST_F(HuggingFaceCommand, RefusesWhatDoesNotFit) {
+TEST_F(HuggingFaceCommand, RejectsMismatches) {
   (void)train("--model gpt-nano --steps 1 --export " + at("nano"));
   const std::string nano = at("nano");
   const std::string config = read_text(nano + "/config.json");
@@ -201,7 +201,7 @@ TEST_F(HuggingFaceCommand, RefusesWhatDoesNotFit) {
   expect_refused("--model " + nano, nano + "/model.safetensors: tensor ");
 }
 
-TEST_F(HuggingFaceCommand, EstimatesThePublishedModels) {
+TEST_F(HuggingFaceCommand, EstimatesPublishedModels) {
   const auto parameters = [&](const std::string& text) {
     write_text(at("config.json"), text);
     const Ran ran =

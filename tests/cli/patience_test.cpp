@@ -19,7 +19,7 @@ void compute_for(std::chrono::milliseconds time) {
   }
 }
 
-TEST(Patience, ReportsALongComputationAndNothingElse) {
+TEST(Patience, ReportsOnlyLongComputations) {
   testing::internal::CaptureStderr();
   {
     const Patience patience({.seconds = 1});
@@ -29,7 +29,7 @@ TEST(Patience, ReportsALongComputationAndNothingElse) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "trireme: still computing\n");
 }
 
-TEST(Patience, SaysWhyAtOnce) {
+TEST(Patience, GivesReasonImmediately) {
   testing::internal::CaptureStderr();
   const Patience patience({.reason = "100000 ranks"});
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
@@ -37,7 +37,7 @@ TEST(Patience, SaysWhyAtOnce) {
 }
 
 /// A rank shows progress from its first step on, and the process that waits for it is then silent.
-TEST(Patience, IsSilentOnceAForkedProcessShowsProgress) {
+TEST(Patience, IsSilentOnceForkedProcessShowsProgress) {
   SharedNumber shows_progress;
   testing::internal::CaptureStderr();
   const Patience patience({.seconds = 1, .until = &shows_progress});

@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-TEST(PipelineCommand, RefusesBadInputInOneLine) {
+TEST(PipelineCommand, RejectsBadInputInOneLine) {
   expect_refused("pipeline --schedule gpip", {"--schedule", "did you mean gpipe"});
   expect_refused("pipeline --schedule nothing-such", {"--schedule", "naive", "chimera"});
   expect_refused("pipeline --stages 0", {"--stages", "1"});
@@ -31,7 +31,7 @@ TEST(PipelineCommand, RefusesBadInputInOneLine) {
 }
 
 // Forward and backward take equally long, as they are usually drawn.
-TEST(PipelineCommand, DrawsTheTimeline) {
+TEST(PipelineCommand, DrawsTimeline) {
   const Ran ran = run_program(
       "pipeline --schedule gpipe --stages 3 --microbatches 2 --backward-input 0.5 "
       "--backward-weight 0.5");
@@ -62,7 +62,7 @@ TEST(PipelineCommand, DrawsUnequalTasks) {
 }
 
 // Where labels do not fit: one letter per column, never wider than the terminal.
-TEST(PipelineCommand, KeepsToTheWidth) {
+TEST(PipelineCommand, FitsWidth) {
   const Ran ran = run_program("pipeline --schedule zb-v --stages 8 --microbatches 64");
   std::size_t begin = 0;
   int lines = 0;
@@ -76,7 +76,7 @@ TEST(PipelineCommand, KeepsToTheWidth) {
   EXPECT_NE(ran.out.find("small letters are odd micro-batches"), std::string::npos);
 }
 
-TEST(PipelineCommand, JsonHasThePromisedFields) {
+TEST(PipelineCommand, JsonHasDocumentedFields) {
   const Json json = json_of("pipeline --schedule pipedream --stages 4 --microbatches 12 --json");
   EXPECT_EQ(json["name"], "pipedream");
   EXPECT_EQ(json["ranks"], 4);
@@ -114,7 +114,7 @@ TEST(PipelineCommand, ComparesAllSchedules) {
   EXPECT_NEAR(bubbles["chimera"], 1.0 / 7, 1e-9);
 }
 
-TEST(PipelineCommand, SaysWhatDoesNotFitInAComparison) {
+TEST(PipelineCommand, ComparisonExplainsInapplicableSchedules) {
   const Ran ran = run_program("pipeline --compare --stages 3 --microbatches 4");
   EXPECT_EQ(ran.exit_code, 0);
   EXPECT_NE(ran.out.find("chimera needs a number of stages that 2 divides"), std::string::npos);
@@ -140,7 +140,7 @@ constexpr const char* kCircle =
     "rank 0: F0.0 B0.0 F0.1 B0.1 U0.1\nrank 1: F1.0 F1.1 B1.0 B1.1 U1.1\nend\n";
 
 // An invalid table is a result: its problems are printed, and the exit code is 1.
-TEST(PipelineCommand, TellsWhatIsWrongWithATable) {
+TEST(PipelineCommand, ExplainsInvalidTable) {
   write_text(scratch_folder() + "/circle.pipeline", kCircle);
   const Ran ran = run_program("pipeline --file circle.pipeline");
   EXPECT_EQ(ran.exit_code, 1);
@@ -152,7 +152,7 @@ TEST(PipelineCommand, TellsWhatIsWrongWithATable) {
   expect_refused("pipeline --file circle.pipeline --svg x.svg", {"circle.pipeline", "circle"});
 }
 
-TEST(PipelineCommand, RefusesACorruptFile) {
+TEST(PipelineCommand, RejectsCorruptFile) {
   write_text(scratch_folder() + "/bad.pipeline", "trireme pipeline 1\nname x\nranks oops\n");
   expect_refused("pipeline --file bad.pipeline", {"bad.pipeline", "line 3", "oops"});
   const Ran missing = run_program("pipeline --file missing.pipeline");
@@ -160,7 +160,7 @@ TEST(PipelineCommand, RefusesACorruptFile) {
   EXPECT_NE(missing.err.find("missing.pipeline"), std::string::npos);
 }
 
-TEST(PipelineCommand, WritesATrace) {
+TEST(PipelineCommand, WritesTrace) {
   const Ran ran = run_program(
       "pipeline --schedule chimera --stages 4 --microbatches 4 --trace pipe.trace.json");
   ASSERT_EQ(ran.exit_code, 0) << ran.err;

@@ -23,7 +23,7 @@ Json planned(const std::string& arguments) {
   return parse_json(ran.out, "output");
 }
 
-TEST(PlanCommand, ListsTheBestPlans) {
+TEST(PlanCommand, ListsBestPlans) {
   const Json json = planned("--model llama3-405b --cluster 2048xdgx-h100 --batch 16Mtokens");
   EXPECT_EQ(json.at("batch"), 2048);
   EXPECT_EQ(json.at("devices"), 16384);
@@ -39,7 +39,7 @@ TEST(PlanCommand, ListsTheBestPlans) {
   }
 }
 
-TEST(PlanCommand, ShowsWhereTheTimeGoes) {
+TEST(PlanCommand, BreaksDownTime) {
   const Ran ran = run_program("plan --model llama3-70b --cluster dgx-h100:8 --batch 512 --explain");
   EXPECT_EQ(ran.exit_code, 0) << ran.err;
   for (const char* text :
@@ -58,7 +58,7 @@ constexpr const char* kFourDevices = R"({
   "gamma_seconds_per_byte": 1e-10
 })";
 
-TEST(PlanCommand, WritesAPlanThatTrains) {
+TEST(PlanCommand, WritesTrainablePlan) {
   const std::string cluster = scratch_folder() + "/four.cluster.json";
   write_text(cluster, kFourDevices);
   const std::string file = scratch_folder() + "/best.plan.json";
@@ -80,7 +80,7 @@ TEST(PlanCommand, WritesAPlanThatTrains) {
 }
 
 /// Two nodes, of which the second is three times as fast, train a plan with unequal stages.
-TEST(PlanCommand, PlansForNodesThatDiffer) {
+TEST(PlanCommand, PlansForHeterogeneousNodes) {
   const auto kind = [](const char* name, double flops) {
     return fmt::format(
         R"({{"nodes": 1, "device": {{"name": "{}", "memory_bytes": 4e9, "memory_bytes_per_second": 1e10,
@@ -106,7 +106,7 @@ TEST(PlanCommand, PlansForNodesThatDiffer) {
   EXPECT_EQ(trained.exit_code, 0) << trained.err;
 }
 
-TEST(PlanCommand, RandomWalkIsABaseline) {
+TEST(PlanCommand, RandomWalkIsBaseline) {
   const std::string sizes = "--model llama3-8b --cluster dgx-h100:2 --batch 128 --wide ";
   const Json all = planned(sizes);
   const Json walk = planned(sizes + "--search mcmc --moves 5000 --seed 3");
@@ -116,7 +116,7 @@ TEST(PlanCommand, RandomWalkIsABaseline) {
   EXPECT_LE(walk.at("plans")[0].at("step_seconds"), 1.2 * best);
 }
 
-TEST(PlanCommand, PrintsEnergyAndMoney) {
+TEST(PlanCommand, PrintsEnergyAndCost) {
   const std::string sizes = "--model llama3-8b --cluster dgx-h100:2 --batch 128 ";
   const Json plan = planned(sizes + "--price 2.5 --tokens 15T").at("plans")[0];
   const double step = plan.at("step_seconds").get<double>();
@@ -130,14 +130,14 @@ TEST(PlanCommand, PrintsEnergyAndMoney) {
   expect_refused("plan " + sizes + "--tokens many", {"not a number of tokens"});
 }
 
-TEST(PlanCommand, SaysWhatWouldFit) {
+TEST(PlanCommand, SuggestsWhatWouldFit) {
   const Ran ran = run_program("plan --model llama3-405b --cluster dgx-h100:2 --batch 64");
   EXPECT_EQ(ran.exit_code, 1);
   EXPECT_NE(ran.out.find("nothing fits"), std::string::npos) << ran.out;
   EXPECT_NE(ran.out.find("devices"), std::string::npos) << ran.out;
 }
 
-TEST(PlanCommand, WarnsOfPlansThatDoNotFitUnderTrain) {
+TEST(PlanCommand, WarnsAboutPlansThatTrainWouldReject) {
   const Ran ran =
       run_program(fmt::format("plan --model llama3-8b --cluster dgx-h100 --batch 128 --zero 3 "
                               "--keep 1 -o {}/large.plan.json",
@@ -156,7 +156,7 @@ TEST(PlanCommand, PlacesEveryValue) {
   EXPECT_EQ(json.at("values").size(), 15U);
 }
 
-TEST(PlanCommand, RefusesBadOptions) {
+TEST(PlanCommand, RejectsBadOptions) {
   expect_refused("plan --schedule zb-h2 -o x.plan.json", {"zb-h2 can be costed, not run"});
   expect_refused("plan --model llama9", {"--model: unknown"});
   expect_refused("plan --batch none", {"--batch: 'none' is not a number of sequences"});
@@ -178,7 +178,7 @@ std::vector<Json> communication_by(const Json& json, std::size_t rank, const std
   return found;
 }
 
-TEST(PlanShowCommand, PrintsWhatRanksDo) {
+TEST(PlanShowCommand, PrintsRankPrograms) {
   const std::string sizes = "--model gpt-mini --batch 8 --length 64 ";
   const Ran ran = run_program("plan show --mesh data=2,tensor=2 --zero 1 " + sizes);
   EXPECT_EQ(ran.exit_code, 0) << ran.err;
@@ -244,7 +244,7 @@ TEST(PlanShowCommand, ShowsLargeMeshes) {
                  {"no graph of llama4-maverick"});
 }
 
-TEST(PlanShowCommand, TakesAFile) {
+TEST(PlanShowCommand, AcceptsFile) {
   const std::string file = scratch_folder() + "/shown.plan.json";
   write_text(file, "{\"mesh\": \"data=2\", \"zero\": 3}");
   const Ran ran = run_program("plan show " + file + " --model gpt-mini --batch 8 --length 64");
@@ -289,7 +289,7 @@ TEST(PlanShowCommand, ListsOpsAndValues) {
   expect_refused(command + "--ops --values", {"--ops"});
 }
 
-TEST(PlanShowCommand, NamesUnknownOps) {
+TEST(PlanShowCommand, ReportsUnknownOps) {
   const std::string file = scratch_folder() + "/unknown.plan.json";
   write_text(file, R"({"mesh": "pipe=2", "ops": {"layers.0.rule": {"device": 1}}})");
   expect_refused("plan show " + file + " --model mlp",
@@ -297,7 +297,7 @@ TEST(PlanShowCommand, NamesUnknownOps) {
 }
 
 // Each example plan trains as one device does, and its step can be simulated.
-TEST(PlanExamples, TrainAsOneDevice) {
+TEST(PlanExamples, TrainLikeOneDevice) {
   const std::vector<std::pair<std::string, std::string>> plans{{"conv-mini", "branches"},
                                                                {"mlp", "remote-weights"}};
   int runs = 0;
@@ -342,14 +342,14 @@ TEST(ValidateCommand, ReportsErrorsBySource) {
   EXPECT_EQ(parsed.at("by_source").size(), 3U);
 }
 
-TEST(ValidateCommand, RefusesFilesWithoutRuns) {
+TEST(ValidateCommand, RejectsFilesWithoutRuns) {
   const std::string file = scratch_folder() + "/none.csv";
   write_text(file, "a,b\n1,2\n");
   expect_refused("validate --runs " + file, {"line 1: expected the columns"});
   EXPECT_EQ(run_program("validate --runs /none.csv").exit_code, 1);
 }
 
-TEST(CalibrateCommand, WritesAClusterThatPlans) {
+TEST(CalibrateCommand, WritesUsableCluster) {
   const std::string file = scratch_folder() + "/fitted.cluster.json";
   const Ran ran =
       run_program("calibrate --runs " + runs_file() + " --cluster dgx-a100:4 -o " + file);

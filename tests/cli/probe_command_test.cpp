@@ -20,7 +20,7 @@ class ProbeCommand : public testing::Test {
   }
 };
 
-TEST_F(ProbeCommand, KeepsItsNumbersForOtherCommands) {
+TEST_F(ProbeCommand, CachesResultsForOtherCommands) {
   const Ran probe = run_program("probe --quick -n 2 --json");
   ASSERT_EQ(probe.exit_code, 0) << probe.err;
   const std::string path = cli::host_file_path();
@@ -75,7 +75,7 @@ TEST_F(ProbeCommand, KeepsItsNumbersForOtherCommands) {
   EXPECT_GT(row.at("floor_share").get<double>(), 0);
 }
 
-TEST_F(ProbeCommand, PrintsATableForPeople) {
+TEST_F(ProbeCommand, PrintsReadableTable) {
   const Ran probe = run_program("probe --quick -n 1 --output mine.cluster.json");
   ASSERT_EQ(probe.exit_code, 0) << probe.err;
   for (const char* text : {"95 % confidence intervals", "messages between two ranks", "shm",
@@ -86,7 +86,7 @@ TEST_F(ProbeCommand, PrintsATableForPeople) {
   EXPECT_TRUE(parse_cluster(read_text(scratch_folder() + "/mine.cluster.json")).host.has_value());
 }
 
-TEST_F(ProbeCommand, RefusesInOneLine) {
+TEST_F(ProbeCommand, RejectsBadInputInOneLine) {
   for (const auto& [arguments, exit_code, text] :
        {std::tuple{"probe -n 0", 2, "--ranks"}, std::tuple{"probe --quik", 2, "--quik"},
         std::tuple{"bench barrier --cluster gone.json", 1, "--cluster: cannot read 'gone.json'"}}) {

@@ -303,7 +303,7 @@ class ReportCommand : public TrainRanks {
   }
 };
 
-TEST_F(ReportCommand, EveryNumberIsThatOfTheFiles) {
+TEST_F(ReportCommand, NumbersMatchRunFiles) {
   const std::string page = page_of(folder());
   EXPECT_LT(page.size(), kHeaviest);
   const std::map<std::string, int> checked = expect_numbers_of(page, folder());
@@ -318,7 +318,7 @@ TEST_F(ReportCommand, EveryNumberIsThatOfTheFiles) {
   EXPECT_NE(page.find("Step 6 of 6, complete."), std::string::npos);
 }
 
-TEST_F(ReportCommand, AResumedRunIsReportedAsAWhole) {
+TEST_F(ReportCommand, ResumedRunIsReportedAsWhole) {
   const std::string run = new_run();
   ASSERT_EQ(run_program(kSmall + "--steps 3 --run-folder " + run).exit_code, 0);
   ASSERT_EQ(run_program("train --steps 7 --resume " + run).exit_code, 0);
@@ -328,7 +328,7 @@ TEST_F(ReportCommand, AResumedRunIsReportedAsAWhole) {
 }
 
 /// A pipeline: its ranks wait for messages.
-TEST_F(ReportCommand, PutsAPipelineNextToAnotherRun) {
+TEST_F(ReportCommand, ComparesPipelineWithAnotherRun) {
   const std::string run = new_run();
   ASSERT_EQ(run_program(kSmall + "--mesh pipe=2 --microbatches 2 --steps 3 --run-folder " + run)
                 .exit_code,
@@ -342,13 +342,13 @@ TEST_F(ReportCommand, PutsAPipelineNextToAnotherRun) {
   EXPECT_NE(page.find("mesh (differs)"), std::string::npos);
 }
 
-TEST_F(ReportCommand, RefusesWhatIsNotARun) {
+TEST_F(ReportCommand, RejectsFoldersWithoutRun) {
   const Ran ran = run_program("report " + folder_.path());
   EXPECT_EQ(ran.exit_code, 2);
   EXPECT_NE(ran.err.find("is not the folder of a run"), std::string::npos) << ran.err;
 }
 
-TEST_F(ReportCommand, ShowsARunInProgress) {
+TEST_F(ReportCommand, ShowsRunInProgress) {
   const std::string run = new_run();
   const std::unique_ptr<Started> started = start(run, "-n 2 --mesh data=2 --watch 0");
   const std::string said = read_text(folder_ / "err");
@@ -391,7 +391,7 @@ std::string title_of(const std::string& document) {
   return document.substr(begin, document.find("</title>") - begin);
 }
 
-TEST_F(ReportCommand, OpensInABrowserWithoutErrors) {
+TEST_F(ReportCommand, OpensInBrowserWithoutErrors) {
   if (!has_browser()) {
     GTEST_SKIP() << "chromium is not installed; apt-get install chromium";
   }

@@ -15,7 +15,7 @@
 namespace trireme {
 namespace {
 
-TEST(ScheduleCommand, RefusesBadInputInOneLine) {
+TEST(ScheduleCommand, RejectsBadInputInOneLine) {
   expect_refused("schedule allreduce --ranks 0", {"--ranks", "0 ranks", "1 to"});
   expect_refused("schedule broadcast --ranks 4 --root 4", {"--root", "root 4", "0 to 3"});
   expect_refused("schedule broadcast --ranks 4 --root -1", {"root -1"});
@@ -53,7 +53,7 @@ TEST(ScheduleCommand, RefusesBadInputInOneLine) {
   expect_refused("nonsense", {"unknown command 'nonsense'", "cluster"});
 }
 
-TEST(ScheduleCommand, RefusesACorruptScheduleFile) {
+TEST(ScheduleCommand, RejectsCorruptScheduleFile) {
   write_text(scratch_folder() + "/bad.schedule",
              "trireme schedule 1\noperation gather\nalgorithm x\nranks oops\n");
   expect_refused("schedule --file bad.schedule", {"bad.schedule", "line 4", "oops"});
@@ -64,7 +64,7 @@ TEST(ScheduleCommand, RefusesACorruptScheduleFile) {
   EXPECT_NE(missing.err.find("missing.schedule"), std::string::npos);
 }
 
-TEST(ScheduleCommand, JsonHasThePromisedFields) {
+TEST(ScheduleCommand, JsonHasDocumentedFields) {
   const Json json =
       json_of("schedule broadcast --algorithm mst --ranks 9 --root 1 --size 9216 --json");
   EXPECT_EQ(json["operation"], "broadcast");
@@ -83,7 +83,7 @@ TEST(ScheduleCommand, JsonHasThePromisedFields) {
 }
 
 // Replaying only the steps in the JSON gives every rank the sum: the output is complete.
-TEST(ScheduleCommand, JsonStepsAreTheWholeAlgorithm) {
+TEST(ScheduleCommand, JsonStepsDescribeWholeAlgorithm) {
   const Json json = json_of("schedule allreduce --algorithm ring --ranks 5 --json");
   std::vector<std::vector<double>> values(5, std::vector<double>(5));
   for (std::size_t r = 0; r < 5; ++r) {
@@ -104,7 +104,7 @@ TEST(ScheduleCommand, JsonStepsAreTheWholeAlgorithm) {
   }
 }
 
-TEST(ScheduleCommand, EveryOperationByEveryAlgorithmRuns) {
+TEST(ScheduleCommand, EveryOperationRunsWithEveryAlgorithm) {
   for (const Operation operation : all_operations()) {
     for (const Algorithm algorithm : algorithms_for(operation)) {
       const std::string arguments = "schedule " + std::string(to_text(operation)) +
@@ -118,7 +118,7 @@ TEST(ScheduleCommand, EveryOperationByEveryAlgorithmRuns) {
   }
 }
 
-TEST(ScheduleCommand, TextParsesBack) {
+TEST(ScheduleCommand, TextRoundTrips) {
   const Ran text = run_program("schedule allgather --algorithm bruck --ranks 7 --text");
   EXPECT_EQ(parse_schedule(text.out), build(Operation::Allgather, Algorithm::Bruck, {.ranks = 7}));
   write_text(scratch_folder() + "/mine.schedule", text.out);
@@ -126,7 +126,7 @@ TEST(ScheduleCommand, TextParsesBack) {
   EXPECT_EQ(json_of("schedule --file mine.schedule --json")["verified"], true);
 }
 
-TEST(ScheduleCommand, ExitsWith1IfAScheduleFromAFileIsWrong) {
+TEST(ScheduleCommand, ExitsWith1ForInvalidScheduleFile) {
   std::string text = run_program("schedule broadcast --algorithm mst --ranks 3 --text").out;
   const std::size_t last = text.rfind("copy");
   text.erase(last, text.find('\n', last) + 1 - last);
@@ -137,7 +137,7 @@ TEST(ScheduleCommand, ExitsWith1IfAScheduleFromAFileIsWrong) {
   EXPECT_NE(ran.out.find("0 of 1 contributions"), std::string::npos) << ran.out;
 }
 
-TEST(ScheduleCommand, PrintsRanksAcrossAndStepsDownWithoutColoursInAPipe) {
+TEST(ScheduleCommand, PrintsPlainTableIntoPipe) {
   const Ran ran = run_program("schedule allreduce --algorithm ring --ranks 3 --size 3K");
   EXPECT_EQ(ran.exit_code, 0);
   EXPECT_EQ(ran.err, "");
@@ -148,7 +148,7 @@ TEST(ScheduleCommand, PrintsRanksAcrossAndStepsDownWithoutColoursInAPipe) {
   EXPECT_NE(ran.out.find("2(p-1)α"), std::string::npos);
 }
 
-TEST(ScheduleCommand, ChoosesAndSaysWhy) {
+TEST(ScheduleCommand, ChoosesAndExplains) {
   const Ran ran = run_program("schedule allreduce --ranks 8 --size 8");
   EXPECT_NE(ran.out.find("recursive-doubling is predicted fastest"), std::string::npos) << ran.out;
   const Json two_level = json_of("schedule allreduce --cluster dgx-h100:4 --size 256MiB --json");
@@ -156,7 +156,7 @@ TEST(ScheduleCommand, ChoosesAndSaysWhy) {
   EXPECT_EQ(two_level["ranks"], 32);
 }
 
-TEST(ScheduleCommand, ComparesOverSizesWithExactCrossovers) {
+TEST(ScheduleCommand, ComparesSizesWithExactCrossovers) {
   const Json json = json_of("schedule allreduce --compare --ranks 8 --json");
   EXPECT_GT(json["rows"].size(), 5U);
   ASSERT_GT(json["crossovers"].size(), 0U);
@@ -175,7 +175,7 @@ TEST(ScheduleCommand, ComparesOverSizesWithExactCrossovers) {
             std::string::npos);
 }
 
-TEST(ScheduleCommand, ShowsTheNetworkLinkByLink) {
+TEST(ScheduleCommand, ShowsNetworkLinkByLink) {
   const Json worm =
       json_of("schedule allgather --algorithm ring --ranks 9 --size 9K --topology linear --json")
           ["network"];
@@ -206,7 +206,7 @@ TEST(ScheduleCommand, WritesPicturesAndTraces) {
   EXPECT_EQ(run_program("schedule allreduce --ranks 4 --svg /nonexistent/x.svg").exit_code, 1);
 }
 
-TEST(ScheduleCommand, FollowsLinksAndLeavesDevicesAlone) {
+TEST(ScheduleCommand, UsesLinksAndIgnoresDevices) {
   write_text(scratch_folder() + "/real.svg", "old");
   std::filesystem::create_symlink("real.svg", scratch_folder() + "/link.svg");
   EXPECT_EQ(run_program("schedule barrier --ranks 4 --svg link.svg").exit_code, 0);
@@ -216,7 +216,7 @@ TEST(ScheduleCommand, FollowsLinksAndLeavesDevicesAlone) {
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
 }
 
-TEST(Program, FailsIfItsOutputDoesNotArrive) {
+TEST(Program, FailsIfOutputCannotBeWritten) {
   for (const char* arguments :
        {"tour", "schedule allreduce --json", "schedule allreduce", "cluster"}) {
     const Ran ran = run_program(std::string(arguments) + " >/dev/full");
@@ -225,14 +225,14 @@ TEST(Program, FailsIfItsOutputDoesNotArrive) {
   }
 }
 
-TEST(ScheduleCommand, ShowsLargeSchedulesInPart) {
+TEST(ScheduleCommand, AbbreviatesLargeSchedules) {
   const Ran ran = run_program("schedule allreduce --algorithm ring --ranks 1024");
   EXPECT_EQ(ran.exit_code, 0);
   EXPECT_LT(ran.out.size(), 10000U);
   EXPECT_NE(ran.out.find("more steps"), std::string::npos);
 }
 
-TEST(Program, HelpVersionAndTour) {
+TEST(Program, PrintsHelpVersionAndTour) {
   const Ran version = run_program("--version");
   EXPECT_EQ(version.exit_code, 0);
   EXPECT_EQ(version.out.substr(0, 8), "trireme ");
@@ -251,7 +251,7 @@ TEST(Program, HelpVersionAndTour) {
   EXPECT_EQ(json_of("tour --json")["ring_allreduce_of_three"].size(), 5U);
 }
 
-TEST(ScheduleCommand, DrawsTheClusterOfTheReadme) {
+TEST(ScheduleCommand, DrawsClusterOfReadme) {
   const std::string svg = scratch_folder() + "/cluster.svg";
   const Ran ran = run_program("schedule allreduce --cluster dgx-h100:4 --size 256MiB --svg " + svg);
   EXPECT_EQ(ran.exit_code, 0) << ran.err;
@@ -259,7 +259,7 @@ TEST(ScheduleCommand, DrawsTheClusterOfTheReadme) {
 }
 
 /// A request that takes minutes says so at once.
-TEST(ScheduleCommand, AsksForPatience) {
+TEST(ScheduleCommand, ReportsLongComputations) {
   const TemporaryFolder folder;
   const Started started("schedule allreduce -n 100000", folder.path());
   EXPECT_TRUE(becomes_true(

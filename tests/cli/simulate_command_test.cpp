@@ -26,7 +26,7 @@ TEST(SimulateCommand, ComparesStrategies) {
   EXPECT_GT(of_ideal(json, "async"), 0.9);
 }
 
-TEST(SimulateCommand, StrategiesAsText) {
+TEST(SimulateCommand, PrintsStrategiesAsText) {
   const Ran ran = run_program(
       "simulate --strategies --workers 8 --slow 1x2 --jitter exponential --staleness 3 --steps 100 "
       "--seed 1 --transient 0.05x10 --alpha 1ms --transfer 10ms");
@@ -41,7 +41,7 @@ TEST(SimulateCommand, StrategiesAsText) {
 constexpr const char* kSmallStep =
     "simulate --model gpt-mini --batch 8 --length 32 --cluster figure-4x4 --flops 1e12 ";
 
-TEST(SimulateCommand, SimulatesAStepOnOneRank) {
+TEST(SimulateCommand, SimulatesSingleRankStep) {
   const Json json = json_of(std::string(kSmallStep) + "--json");
   EXPECT_EQ(json.at("ranks").size(), 1U);
   EXPECT_EQ(json.at("compute_share"), 1);
@@ -74,12 +74,12 @@ TEST(SimulateCommand, EqualRanksDoNotIdle) {
   EXPECT_EQ(json_of(std::string(kSmallStep) + "--mesh data=4,tensor=2 --json").at("idle_share"), 0);
 }
 
-TEST(SimulateCommand, OverlapDoesNotSlowAStepDown) {
+TEST(SimulateCommand, OverlapDoesNotSlowStepDown) {
   const std::string plan = std::string(kSmallStep) + "--mesh data=4 --json ";
   EXPECT_LE(json_of(plan).at("step_seconds"), json_of(plan + "--no-overlap").at("step_seconds"));
 }
 
-TEST(SimulateCommand, SimulatesTasksOnAThousandRanks) {
+TEST(SimulateCommand, SimulatesTasksOnThousandRanks) {
   const Json json = json_of(
       "simulate --tasks --mesh pipe=8,data=16,tensor=8 --microbatches 64 --cluster 128xdgx-h100 "
       "--forward 10ms --backward 20ms --gradient-bytes 1GiB --message-bytes 4MiB --tensor-bytes "
@@ -90,7 +90,7 @@ TEST(SimulateCommand, SimulatesTasksOnAThousandRanks) {
   EXPECT_EQ(json.at("mfu"), nullptr);
 }
 
-TEST(SimulateCommand, TasksTakeTheTimeOfTheirTable) {
+TEST(SimulateCommand, TasksTakeTableTime) {
   const Json json = json_of(
       "simulate --tasks --mesh pipe=4 --microbatches 8 --schedule interleaved --chunks 2 --cluster "
       "figure-4x4 --json --trace t.json");
@@ -98,7 +98,7 @@ TEST(SimulateCommand, TasksTakeTheTimeOfTheirTable) {
   EXPECT_NEAR(json.at("step_seconds").get<double>(), (8 + 3.0 / 2) * 3e-3, 20e-6);
 }
 
-TEST(SimulateCommand, WritesATraceAndReadsAPlan) {
+TEST(SimulateCommand, WritesTraceAndReadsPlan) {
   write_text(scratch_folder() + "/my.plan.json",
              to_text(Plan{.mesh = parse_mesh("data=2,pipe=2"), .microbatches = 2}));
   const Ran ran = run_program(std::string(kSmallStep) + "--plan my.plan.json --trace t.trace.json");
@@ -109,7 +109,7 @@ TEST(SimulateCommand, WritesATraceAndReadsAPlan) {
   EXPECT_NE(ran.out.find("data=2,pipe=2"), std::string::npos) << ran.out;
 }
 
-TEST(SimulateCommand, RefusesWithTheFix) {
+TEST(SimulateCommand, ErrorsSuggestFix) {
   expect_refused("simulate --strategies --slow 2", {"--slow", "such as 1x2"});
   expect_refused("simulate --strategies --slow 0.5x2", {"--slow", "not a number of workers"});
   expect_refused("simulate --strategies --slow 9x2", {"9 of 8 workers are slow"});

@@ -34,14 +34,14 @@ class TrainAuto : public TrainRanks {
   std::string small() { return kSmall + "--steps 2 --run-folder " + new_run() + " "; }
 };
 
-TEST_F(TrainAuto, LossesAreThoseOfOneDevice) {
+TEST_F(TrainAuto, LossesMatchSingleDevice) {
   const std::vector<double> one = losses("");
   for (const char* options : {"-n 2", "-n 4 --mesh auto", "--mesh auto --zero 0"}) {
     expect_same(one, losses(options), options);
   }
 }
 
-TEST_F(TrainAuto, SaysWhichPlanItChose) {
+TEST_F(TrainAuto, ReportsChosenPlan) {
   const Ran ran = run_program(small() + "-n 2");
   ASSERT_EQ(ran.exit_code, 0) << ran.err;
   for (const char* text :
@@ -52,13 +52,13 @@ TEST_F(TrainAuto, SaysWhichPlanItChose) {
   }
 }
 
-TEST_F(TrainAuto, KeepsWhatIsGiven) {
+TEST_F(TrainAuto, KeepsExplicitOptions) {
   const Ran ran = run_program(small() + "--json -n 2 --mesh auto --zero 3");
   ASSERT_EQ(ran.exit_code, 0) << ran.err;
   EXPECT_EQ(last_line(ran.out).at("ranks"), "2 ranks: data=2, ZeRO 3");
 }
 
-TEST_F(TrainAuto, TheSummaryHasThePrediction) {
+TEST_F(TrainAuto, SummaryIncludesPrediction) {
   for (const char* options : {"", "--mesh pipe=2 --microbatches 2"}) {
     const Ran ran = run_program(small() + "--json " + options);
     ASSERT_EQ(ran.exit_code, 0) << ran.err;
@@ -72,7 +72,7 @@ TEST_F(TrainAuto, TheSummaryHasThePrediction) {
   }
 }
 
-TEST_F(TrainAuto, WithoutAProbeTheSummarySaysHowToGetOne) {
+TEST_F(TrainAuto, SummaryWithoutProbeSaysHowToRunOne) {
   std::filesystem::remove(cli::host_file_path());
   const Ran json = run_program(small() + "--json");
   EXPECT_TRUE(last_line(json.out).at("predicted_step_seconds").is_null()) << json.out;
@@ -82,7 +82,7 @@ TEST_F(TrainAuto, WithoutAProbeTheSummarySaysHowToGetOne) {
       << text.out;
 }
 
-TEST_F(TrainAuto, WithoutAProbeItMeasuresTheMachineFirst) {
+TEST_F(TrainAuto, MeasuresMachineWhenUnprobed) {
   std::filesystem::remove(cli::host_file_path());
   const Ran alone = run_program(small() + "-n 2");  // which does not choose then
   EXPECT_NE(alone.out.find("2 ranks: data=2"), std::string::npos) << alone.out;
@@ -93,7 +93,7 @@ TEST_F(TrainAuto, WithoutAProbeItMeasuresTheMachineFirst) {
 }
 
 /// Measuring takes seconds, and nothing has begun by then.
-TEST_F(TrainAuto, AStopSignalWhileMeasuringEndsItAtOnce) {
+TEST_F(TrainAuto, StopSignalInterruptsMeasurement) {
   std::filesystem::remove(cli::host_file_path());
   const std::string run = new_run();
   Started started(kSmall + "-n 2 --mesh auto --run-folder " + run, folder_.path());
@@ -106,7 +106,7 @@ TEST_F(TrainAuto, AStopSignalWhileMeasuringEndsItAtOnce) {
   EXPECT_FALSE(std::filesystem::exists(run));
 }
 
-TEST_F(TrainAuto, RefusesInOneLine) {
+TEST_F(TrainAuto, RejectsBadInputInOneLine) {
   expect_refused("-n 2 --mesh auto --sync local=2", "give the axes, such as --mesh data=4");
   expect_refused("-n 0 --mesh auto", "-n is 0; it must be 1 or more");
   expect_refused("-n 2 --mesh auto --microbatches 64", "no plan suits this model and batch");

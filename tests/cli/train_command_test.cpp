@@ -74,7 +74,7 @@ class TrainCommand : public ::testing::Test {
   fs::path folder_;
 };
 
-TEST_F(TrainCommand, LearnsTheLanguage) {
+TEST_F(TrainCommand, LearnsLanguage) {
   const std::vector<Json> lines = train("--steps 60 --run-folder " + run_folder());
   ASSERT_EQ(lines.size(), 61U);
   EXPECT_NEAR(lines.front()["loss"].get<double>(), std::log(64.0), 0.2);
@@ -127,7 +127,7 @@ TEST_F(TrainCommand, TrainsEveryKindOfModel) {
 }
 
 /// A model without sequences reports examples, not tokens.
-TEST_F(TrainCommand, TellsOfExamples) {
+TEST_F(TrainCommand, ReportsExamples) {
   const Ran ran = run_program(
       "train --model conv-mini --steps 3 --threads 1 --tensorboard --run-folder " + run_folder());
   ASSERT_EQ(ran.exit_code, 0) << ran.err;
@@ -154,7 +154,7 @@ TEST_F(TrainCommand, ResumesTasksBitForBit) {
   EXPECT_EQ(rest[2]["loss"].get<double>(), whole[7]["loss"].get<double>());
 }
 
-TEST_F(TrainCommand, MakesAMixtureOfExperts) {
+TEST_F(TrainCommand, TrainsMixtureOfExperts) {
   const auto parameters = [&](const char* name, const std::string& arguments) {
     return train(arguments + " --threads 1 --steps 1 --run-folder " + (folder_ / name).string())
         .back()["parameters"]
@@ -203,7 +203,7 @@ TEST_F(TrainCommand, TrainsInF16AndResumesBitForBit) {
 }
 
 /// A diverging learning rate is reported, since no smaller scale would help.
-TEST_F(TrainCommand, StillTellsOfALossInF16ThatIsNoNumber) {
+TEST_F(TrainCommand, ReportsNaNLossInF16) {
   const Ran ran = run_program(
       "train --model gpt-nano --batch 4 --length 32 --steps 9 --dtype f16 --rate constant:1e4 "
       "--run-folder " +
@@ -212,7 +212,7 @@ TEST_F(TrainCommand, StillTellsOfALossInF16ThatIsNoNumber) {
   EXPECT_NE(ran.err.find("it began where"), std::string::npos) << ran.err;
 }
 
-TEST_F(TrainCommand, TrainsOnAFileOfBytes) {
+TEST_F(TrainCommand, TrainsOnBytes) {
   const std::string text = (folder_ / "text").string();
   std::ofstream file(text);
   for (int i = 0; i < 2000; ++i) {
@@ -225,7 +225,7 @@ TEST_F(TrainCommand, TrainsOnAFileOfBytes) {
   EXPECT_TRUE(lines.back()["floor"].is_null());
 }
 
-TEST_F(TrainCommand, WritesForTensorBoard) {
+TEST_F(TrainCommand, WritesTensorBoardEvents) {
   (void)train("--steps 3 --tensorboard --validate-every 2 --run-folder " + run_folder());
   const std::vector<std::string> first = event_files(run_folder());
   ASSERT_EQ(first.size(), 1U);
@@ -245,7 +245,7 @@ TEST_F(TrainCommand, WritesForTensorBoard) {
 }
 
 /// The summary: what happened, the floor, where the files are, and what to type next, with the user's command name.
-TEST_F(TrainCommand, TheLastLinesTellANewcomer) {
+TEST_F(TrainCommand, LastLinesExplainResultToNewcomer) {
   ::setenv("TRIREME_CALLED_AS", "./run", 1);  // NOLINT(concurrency-mt-unsafe): one thread
   const Ran ran = run_program(
       "train --model gpt-nano --batch 4 --length 32 --steps 3 --run-folder " + run_folder());
@@ -262,7 +262,7 @@ TEST_F(TrainCommand, TheLastLinesTellANewcomer) {
   }
 }
 
-TEST_F(TrainCommand, RefusesWhatCannotBe) {
+TEST_F(TrainCommand, RejectsInvalidOptions) {
   const auto error = [](const std::string& arguments) {
     const Ran ran = run_program("train " + arguments);
     EXPECT_NE(ran.exit_code, 0) << arguments;

@@ -48,7 +48,7 @@ class TrainErrors : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(TrainErrors, NameTheOptionThatCannotBe) {
+TEST_F(TrainErrors, NameInvalidOption) {
   for (const RefusedCase& one : std::initializer_list<RefusedCase>{
            {"--batch 0", "--batch is 0; it must be 1 to"},
            {"--batch -3", "--batch is -3"},
@@ -121,7 +121,7 @@ std::string token_file(std::int32_t magic, std::int32_t version, std::int32_t co
   return numbers({magic, version, count}, 256) + std::string(bytes, '\0');
 }
 
-TEST_F(TrainErrors, NameTheDataFile) {
+TEST_F(TrainErrors, NameDataFile) {
   constexpr std::int32_t kMagic = 20240520;
   const auto refused = [&](const std::string& name, const std::string& content,
                            const std::string& words) {
@@ -148,7 +148,7 @@ TEST_F(TrainErrors, NameTheDataFile) {
           "token 65535 at position 100 is beyond the vocabulary of 50257");
 }
 
-TEST_F(TrainErrors, NameADataFileThatCannotBeRead) {
+TEST_F(TrainErrors, NameUnreadableDataFile) {
   expect_one_line("--data /no/such/file/with/a/long/name", "--data: cannot read '/no/such/file");
   const TemporaryFolder empty;
   expect_one_line("--data " + empty.path(), "is a folder without files");
@@ -156,7 +156,7 @@ TEST_F(TrainErrors, NameADataFileThatCannotBeRead) {
   expect_one_line("--data ''", "--data: expected a path");
 }
 
-TEST_F(TrainErrors, NameTheTokenizer) {
+TEST_F(TrainErrors, NameTokenizer) {
   const std::string text = folder_.file("text", std::string(500, 'a'));
   const auto refused = [&](const std::string& content, const std::string& words) {
     const std::string path = folder_.file("tokenizer.json", content);
@@ -175,7 +175,7 @@ TEST_F(TrainErrors, NameTheTokenizer) {
   expect_one_line("--data " + text + " --tokenizer " + folder_.path(), "not a regular file");
 }
 
-TEST_F(TrainErrors, NameTheRunFolder) {
+TEST_F(TrainErrors, NameRunFolder) {
   const std::string file = folder_.file("file", "x");
   const auto refused = [](const std::string& arguments, const std::string& words) {
     const Ran ran = run_program(kSmallBatch + arguments);
@@ -208,7 +208,7 @@ TEST_F(TrainErrors, NameTheRunFolder) {
 // Non-finite values.
 
 /// Reports the step, the node, the tensor and what is saved; the run resumes from the saved checkpoint.
-TEST_F(TrainErrors, TellWhereTheLossOverflowed) {
+TEST_F(TrainErrors, ReportWhereLossOverflowed) {
   const Ran ran =
       run_program(kSmallBatch + "--steps 9 --rate constant:1e30 --run-folder " + run_folder());
   EXPECT_EQ(ran.exit_code, 2);
@@ -224,7 +224,7 @@ TEST_F(TrainErrors, TellWhereTheLossOverflowed) {
 }
 
 /// An update that overflows f32 is reported and never saved.
-TEST_F(TrainErrors, SaveNothingThatIsNotFinite) {
+TEST_F(TrainErrors, NeverSaveNonFiniteValues) {
   const std::string rate = "--rate constant:3e38 --run-folder " + run_folder();
   const Ran last = run_program(kSmallBatch + "--steps 1 " + rate);
   EXPECT_EQ(last.exit_code, 2);
@@ -268,7 +268,7 @@ void change_tensor(const std::string& run, const std::string& name, float factor
                           .optimizer = train::tensor_set(loaded->checkpoint.optimizer->tensors())});
 }
 
-TEST_F(TrainErrors, NameTheWeightThatIsNoNumber) {
+TEST_F(TrainErrors, NameNonFiniteWeight) {
   ASSERT_EQ(run_program(kSmallBatch + "--steps 2 --run-folder " + run_folder()).exit_code, 0);
   change_tensor(run_folder(), "h.1.ln_1.weight", 1, std::numeric_limits<float>::quiet_NaN());
   const Ran ran = run_program("train --steps 4 --resume " + run_folder());
@@ -282,7 +282,7 @@ TEST_F(TrainErrors, NameTheWeightThatIsNoNumber) {
 
 /// Weights that are fine in the forward pass but make the gradient norm overflow: the scale of the last norm is tiny
 /// and its input is huge, so the gradient of the scale is huge.
-TEST_F(TrainErrors, TellOfGradientsThatOverflowWhileTheLossDoesNot) {
+TEST_F(TrainErrors, ReportGradientOverflowWithFiniteLoss) {
   ASSERT_EQ(run_program("train --model llama-tiny --batch 2 --length 16 --steps 2 --run-folder " +
                         run_folder())
                 .exit_code,
@@ -302,7 +302,7 @@ TEST_F(TrainErrors, TellOfGradientsThatOverflowWhileTheLossDoesNot) {
 
 // Memory.
 
-TEST_F(TrainErrors, TellWhatMemoryIsNeededAndWhatFits) {
+TEST_F(TrainErrors, ReportRequiredMemoryAndSuggestFit) {
   const Ran ran =
       expect_refused("--length 32 --memory-limit 6MiB", "6 MiB are allowed by --memory-limit", 1);
   for (const char* words :
@@ -316,7 +316,7 @@ TEST_F(TrainErrors, TellWhatMemoryIsNeededAndWhatFits) {
       "no options fit: even --batch 1 --recompute full --dtype bf16 --master none needs", 1);
 }
 
-TEST_F(TrainErrors, WhatIsSaidToFitDoes) {
+TEST_F(TrainErrors, SuggestedPlanFits) {
   for (const std::string limit : {"7MiB", "6MiB", "4MiB"}) {
     const std::string whole = "--length 32 --memory-limit " + limit + " ";
     const std::vector<std::string> options =

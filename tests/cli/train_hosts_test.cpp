@@ -51,7 +51,7 @@ class TrainHosts : public TrainRanks {
   }
 };
 
-TEST_F(TrainHosts, LossesAreThoseOfOneDevice) {
+TEST_F(TrainHosts, LossesMatchSingleDevice) {
   const std::vector<double> one = losses("");
   for (const char* options :
        {"--mesh data=2,pipe=2 --microbatches 2", "--mesh data=2,tensor=2 --zero 3 --encrypt"}) {
@@ -73,7 +73,7 @@ TEST_F(TrainHosts, LossesAreThoseOfOneDevice) {
   }
 }
 
-TEST_F(TrainHosts, AWrongAddressIsNamed) {
+TEST_F(TrainHosts, ReportsWrongAddress) {
   const test::Network network({.hosts = 2});
   for (const auto& [bind, words] : {std::pair("10.99.99.99", "--bind must be an address of this"),
                                     std::pair("0.0.0.0", "--bind is '0.0.0.0'; it must be one")}) {

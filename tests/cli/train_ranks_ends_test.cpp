@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST_F(TrainRanks, ARankThatIsKilledEndsAll) {
+TEST_F(TrainRanks, KilledRankEndsAllRanks) {
   const std::unique_ptr<Started> started = start(new_run(), "--mesh data=2,tensor=2");
   const std::vector<pid_t> ranks = started->ranks();
   ASSERT_EQ(ranks.size(), 4U);
@@ -35,7 +35,7 @@ TEST_F(TrainRanks, ARankThatIsKilledEndsAll) {
   EXPECT_TRUE(std::ranges::none_of(ranks, is_alive)) << ran.err;
 }
 
-TEST_F(TrainRanks, RanksEndWithTheFirstProcess) {
+TEST_F(TrainRanks, RanksEndWithFirstProcess) {
   const std::unique_ptr<Started> started = start(new_run(), "-n 2");
   const std::vector<pid_t> ranks = started->ranks();
   ASSERT_EQ(ranks.size(), 2U);
@@ -46,7 +46,7 @@ TEST_F(TrainRanks, RanksEndWithTheFirstProcess) {
 
 /// Ctrl-C and a closed terminal reach all processes, `docker stop` only the parent; `kill` on a single rank has the same
 /// effect.
-TEST_F(TrainRanks, AStopSignalSavesAndSaysHowToResume) {
+TEST_F(TrainRanks, StopSignalSavesAndSaysHowToResume) {
   struct Stop {
     const char* whom;
     int signal;
@@ -71,7 +71,7 @@ TEST_F(TrainRanks, AStopSignalSavesAndSaysHowToResume) {
   }
 }
 
-TEST_F(TrainRanks, AStopSignalEndsOneDeviceToo) {
+TEST_F(TrainRanks, StopSignalEndsSingleDeviceRun) {
   const std::string run = new_run();
   const std::unique_ptr<Started> started = start(run, "");
   kill(started->process(), SIGTERM);
@@ -96,7 +96,7 @@ std::string unused_port() {
 }
 
 /// Ranks that a launcher started have no parent that would report it.
-TEST_F(TrainRanks, WhenALaunchedRankIsKilledTheOthersSayHowToResume) {
+TEST_F(TrainRanks, SurvivorsOfKilledLaunchedRankSayHowToResume) {
   const std::string run = new_run();
   const std::string store = "127.0.0.1:" + unused_port();
   std::vector<std::unique_ptr<Started>> ranks;
@@ -123,7 +123,7 @@ TEST_F(TrainRanks, WhenALaunchedRankIsKilledTheOthersSayHowToResume) {
 }
 
 /// A signal that comes as soon as the run exists, before the first step.
-TEST_F(TrainRanks, AStopSignalWhileStartingSavesTheBeginning) {
+TEST_F(TrainRanks, StopSignalDuringStartupSavesInitialState) {
   for (const char* ranks : {"", "-n 2"}) {
     const std::string run = new_run();
     Started started("train --model gpt-nano --steps 1000000 --run-folder " + run + " " + ranks,
@@ -138,7 +138,7 @@ TEST_F(TrainRanks, AStopSignalWhileStartingSavesTheBeginning) {
 }
 
 /// Nobody may ever write to the pipe.
-TEST_F(TrainRanks, AStopSignalWhileReadingStandardInputEndsItAtOnce) {
+TEST_F(TrainRanks, StopSignalInterruptsReadOfStandardInput) {
   std::array<int, 2> ends{};
   ASSERT_EQ(pipe(ends.data()), 0);
   const std::string run = new_run();
@@ -155,7 +155,7 @@ TEST_F(TrainRanks, AStopSignalWhileReadingStandardInputEndsItAtOnce) {
 }
 
 /// UCX's library installs handlers for these when it is loaded; they would hide the core dump of a crash.
-TEST_F(TrainRanks, ACrashIsNotCaught) {
+TEST_F(TrainRanks, CrashIsNotCaught) {
   const std::unique_ptr<Started> started = start(new_run(), "-n 2");
   std::vector<pid_t> processes = started->ranks();
   ASSERT_EQ(processes.size(), 2U);
@@ -168,7 +168,7 @@ TEST_F(TrainRanks, ACrashIsNotCaught) {
   }
 }
 
-TEST_F(TrainRanks, ASecondSignalStopsAtOnce) {
+TEST_F(TrainRanks, SecondSignalStopsImmediately) {
   const std::unique_ptr<Started> started = start(new_run(), "");
   kill(started->process(), SIGSTOP);  // so that both arrive before the step ends
   kill(started->process(), SIGTERM);
@@ -179,7 +179,7 @@ TEST_F(TrainRanks, ASecondSignalStopsAtOnce) {
 }
 
 /// As under nohup.
-TEST_F(TrainRanks, AnIgnoredSignalStaysIgnored) {
+TEST_F(TrainRanks, IgnoredSignalStaysIgnored) {
   const std::string run = new_run();
   Started started("train --model gpt-nano --steps 3 --run-folder " + run, folder_.path(),
                   [] { std::signal(SIGHUP, SIG_IGN); });
@@ -189,7 +189,7 @@ TEST_F(TrainRanks, AnIgnoredSignalStaysIgnored) {
   EXPECT_EQ(started.wait(kAMinute).exit_code, 0);
 }
 
-TEST_F(TrainRanks, RefusesInOneLineWhatCannotBe) {
+TEST_F(TrainRanks, RejectsBadInputInOneLine) {
   for (const RefusedCase& one : std::initializer_list<RefusedCase>{
            {"--mesh data", "--mesh: 'data' is not a mesh; write it like"},
            {"--mesh data=0", "axis 'data' has size 0"},
@@ -268,14 +268,14 @@ class MemoryOfRanks : public TrainRanks {
 };
 using LongMemoryOfRanks = MemoryOfRanks;
 
-TEST_F(MemoryOfRanks, IsCheckedBeforeTheFirstStep) {
+TEST_F(MemoryOfRanks, IsCheckedBeforeFirstStep) {
   expect_checked_before_the_first_step("-n 2");
 }
-TEST_F(LongMemoryOfRanks, IsCheckedBeforeTheFirstStep) {
+TEST_F(LongMemoryOfRanks, IsCheckedBeforeFirstStep) {
   expect_checked_before_the_first_step("--mesh data=2,tensor=2");
 }
 
-TEST_F(TrainRanks, RefusesAPlanFileThatIsNone) {
+TEST_F(TrainRanks, RejectsInvalidPlanFile) {
   for (const RefusedCase& one : std::initializer_list<RefusedCase>{
            {"", "line 1"},
            {"{}", "mesh"},
@@ -291,7 +291,7 @@ TEST_F(TrainRanks, RefusesAPlanFileThatIsNone) {
 }
 
 /// Exactly one rank reports it, with the same exit code as on one device.
-TEST_F(TrainRanks, ALossThatIsNoNumberIsToldOnce) {
+TEST_F(TrainRanks, NonFiniteLossIsReportedOnce) {
   const std::string run = new_run();
   const Ran ran = run_program(
       "train --model gpt-nano --batch 4 --length 32 --steps 9 --rate constant:1e30 --mesh "
@@ -313,7 +313,7 @@ Ran run_under(const std::string& command, const std::string& arguments) {
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_text(out), read_text(err)};
 }
 
-TEST_F(TrainRanks, MpirunStartsThem) {
+TEST_F(TrainRanks, RunsUnderMpirun) {
   const std::string mpirun = "mpirun -n 2 --oversubscribe --allow-run-as-root";
   // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread
   if (std::system((mpirun + " true >/dev/null 2>&1").c_str()) != 0) {

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 using LongTrainRanks = TrainRanks;
 
-TEST_F(TrainRanks, LossesAreThoseOfOneDevice) {
+TEST_F(TrainRanks, LossesMatchSingleDevice) {
   const std::vector<double> one = losses("");
   for (const char* options :
        {"-n 4 --mesh data=2,tensor=2 --zero 2", "--mesh pipe=2 --microbatches 4 --schedule chimera",
@@ -28,7 +28,7 @@ TEST_F(TrainRanks, LossesAreThoseOfOneDevice) {
   expect_same(losses("--experts 4"), losses("--experts 4 --mesh expert=2"), "experts");
 }
 
-TEST_F(LongTrainRanks, LossesAreThoseOfOneDevice) {
+TEST_F(LongTrainRanks, LossesMatchSingleDevice) {
   const std::vector<double> one = losses("");
   for (const char* options :
        {"-n 1", "-n 2", "--mesh pipe=2 --microbatches 2",
@@ -42,7 +42,7 @@ TEST_F(LongTrainRanks, LossesAreThoseOfOneDevice) {
 }
 
 /// All ranks arrive at the same scale, and thus at the losses of one device.
-TEST_F(TrainRanks, LossScalesAreThoseOfOneDevice) {
+TEST_F(TrainRanks, LossScalesMatchSingleDevice) {
   const auto lines = [&](const std::string& options) {
     const Ran ran =
         run_program(kSmall + "--steps 3 --json --dtype f16 --loss-scale 1e9 --run-folder " +
@@ -98,12 +98,12 @@ class TrainRanksEnd : public TrainRanks {
 };
 using LongTrainRanksEnd = TrainRanksEnd;
 
-TEST_F(TrainRanksEnd, IsThatOfOneDevice) {
+TEST_F(TrainRanksEnd, MatchesSingleDevice) {
   expect_equal("", {"--mesh context=3 --context ring",
                     "--mesh data=2,tensor=2,pipe=2 --microbatches 3 --recompute full --zero 1"});
 }
 
-TEST_F(LongTrainRanksEnd, IsThatOfOneDevice) {
+TEST_F(LongTrainRanksEnd, MatchesSingleDevice) {
   expect_equal("", {"--mesh data=3 --zero 3", "--mesh tensor=2 --sequence",
                     "--mesh pipe=2 --microbatches 2 --schedule chimera", "--microbatches 3"});
   expect_equal("--experts 4", {"--mesh data=2,expert=2 --zero 2"});
@@ -120,7 +120,7 @@ double flops_in(const Trace& trace) {
   return flops;
 }
 
-TEST_F(TrainRanks, TheTraceShowsAllRanks) {
+TEST_F(TrainRanks, TraceShowsAllRanks) {
   const auto trace_of = [&](const std::string& options) {
     const std::string run = new_run();
     EXPECT_EQ(run_program(kSmall + "--steps 3 --run-folder " + run + options).exit_code, 0);
@@ -150,7 +150,7 @@ TEST_F(TrainRanks, TheTraceShowsAllRanks) {
   EXPECT_GE(sends.count("rank 1 to 0"), 2U);
 }
 
-TEST_F(TrainRanks, ATableOfOnesOwnRuns) {
+TEST_F(TrainRanks, CustomTableRuns) {
   const std::string head = "ranks 2\nstages 2\nmicrobatches 3\nweights single\nplace 0 1\n";
   const std::string table =
       folder_.file("mine.pipeline", "trireme pipeline 1\nname mine\n" + head +
@@ -170,7 +170,7 @@ TEST_F(TrainRanks, ATableOfOnesOwnRuns) {
 }
 
 // Training with stale weights converges too, though not identically.
-TEST_F(TrainRanks, TheLossFallsWithOlderWeights) {
+TEST_F(TrainRanks, LossFallsWithStaleWeights) {
   for (const char* schedule : {"pipedream --clip 0", "pipedream-2bw", "ampnet --clip 0"}) {
     const std::string run = new_run();
     const Ran ran = run_program(fmt::format(
@@ -183,7 +183,7 @@ TEST_F(TrainRanks, TheLossFallsWithOlderWeights) {
   }
 }
 
-TEST_F(TrainRanks, APlanFileIsWhatTheOptionsSay) {
+TEST_F(TrainRanks, PlanFileMatchesOptions) {
   const std::string plan = folder_.file(
       "my.plan.json",
       R"({"mesh": "data=2,pipe=2", "microbatches": 2, "schedule": "gpipe", "zero": 1})");
@@ -202,7 +202,7 @@ double executed_share(const std::string& run) {
   return step["hfu"].get<double>() / step["mfu"].get<double>();
 }
 
-TEST_F(TrainRanks, APlanSaysWhatIsRecomputed) {
+TEST_F(TrainRanks, PlanControlsRecomputation) {
   const auto recompute_in = [&](const std::string& file) {
     return Json::parse(read_text(folder_ / file))["recompute"];
   };
@@ -230,7 +230,7 @@ TEST_F(TrainRanks, APlanSaysWhatIsRecomputed) {
   expect_refused("-n 2 --recompute 1KiB", "activations cannot be kept within 1 KiB");
 }
 
-TEST_F(TrainRanks, ACheckpointResumesUnderAnyMesh) {
+TEST_F(TrainRanks, CheckpointResumesUnderAnyMesh) {
   const std::string whole_run = new_run();
   const std::string run = new_run();
   const Ran whole = run_program(kSmall + "--steps 6 --json --run-folder " + whole_run);
@@ -252,7 +252,7 @@ TEST_F(TrainRanks, ACheckpointResumesUnderAnyMesh) {
 }
 
 /// Compares tensor hashes of runs with a learning rate of 0, whose parameters do not change.
-TEST_F(TrainRanks, HashesOfTensorsDoNotDependOnTheMesh) {
+TEST_F(TrainRanks, TensorHashesAreIndependentOfMesh) {
   const auto hashes = [&](const std::string& options) {
     const std::string run = new_run();
     const Ran ran = run_program(
@@ -273,7 +273,7 @@ TEST_F(TrainRanks, HashesOfTensorsDoNotDependOnTheMesh) {
   }
 }
 
-TEST_F(TrainRanks, MemoryIsShownByWhatItIsFor) {
+TEST_F(TrainRanks, MemoryIsReportedByCategory) {
   const auto memory_of = [&](const std::string& options) {
     const Ran ran =
         run_program(kSmall + "--steps 1 --json --run-folder " + new_run() + " " + options);
@@ -297,7 +297,7 @@ TEST_F(TrainRanks, MemoryIsShownByWhatItIsFor) {
   EXPECT_NE(text.out.find(" communication"), std::string::npos) << text.out;
 }
 
-TEST_F(TrainRanks, TheSummarySaysWhereThePeakWent) {
+TEST_F(TrainRanks, SummaryIncludesWaterfall) {
   const auto waterfall_of = [&](const std::string& options) {
     const Ran ran =
         run_program(kSmall + "--steps 3 --json --run-folder " + new_run() + " " + options);
@@ -332,7 +332,7 @@ TEST_F(TrainRanks, TheSummarySaysWhereThePeakWent) {
 }
 
 /// Where the update runs elsewhere than the gradients, on worker 0 or servers, a step is two graphs.
-TEST_F(TrainRanks, ARunCompilesItsStepAndItsEvaluationOnce) {
+TEST_F(TrainRanks, CompilesStepAndEvaluationOnce) {
   const std::map<std::string, int> compilations{
       {"", 2},
       {"-n 2", 2},
@@ -350,7 +350,7 @@ TEST_F(TrainRanks, ARunCompilesItsStepAndItsEvaluationOnce) {
   }
 }
 
-TEST_F(TrainRanks, CompressedGradientsAreFewerBytes) {
+TEST_F(TrainRanks, CompressionSendsFewerBytes) {
   const std::string run = new_run();
   const Ran text = run_program(kSmall + "--steps 3 -n 2 --compress top-k:0.01 --run-folder " + run);
   ASSERT_EQ(text.exit_code, 0) << text.err;

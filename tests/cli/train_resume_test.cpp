@@ -108,13 +108,13 @@ TEST_F(TrainResume, SavesByTime) {
   EXPECT_TRUE(becomes_true([&] { return read_text(latest) != first; }, kAMinute));
 }
 
-TEST_F(TrainResume, KeepsSoManyCheckpoints) {
+TEST_F(TrainResume, KeepsRequestedNumberOfCheckpoints) {
   const std::string run = new_run();
   (void)expect_success(kSmall + "--steps 6 --save-every 1 --keep 2 --run-folder " + run);
   EXPECT_EQ(checkpoints(run), (std::vector<std::string>{"step-000005", "step-000006"}));
 }
 
-TEST_F(TrainResume, ARunWithoutACheckpointStartsOver) {
+TEST_F(TrainResume, RunWithoutCheckpointStartsOver) {
   for (const char* ranks : {"", "-n 2"}) {
     const std::string run = new_run();
     const std::unique_ptr<Started> started = start(run, ranks);
@@ -128,7 +128,7 @@ TEST_F(TrainResume, ARunWithoutACheckpointStartsOver) {
   }
 }
 
-TEST_F(TrainResume, ARunHasOneOwner) {
+TEST_F(TrainResume, RunHasOneOwner) {
   const std::string run = new_run();
   const std::unique_ptr<Started> started = start(run, "--save-every 2");
   ASSERT_TRUE(becomes_true([&] { return fs::exists(run + "/checkpoints/latest"); }, kAMinute));
@@ -177,7 +177,7 @@ TEST_F(TrainResume, RestoresAllOptions) {
   EXPECT_EQ(read_text(run + "/plan.json").find("data=2"), std::string::npos);
 }
 
-TEST_F(TrainResume, ExportingChangesNothingInTheRun) {
+TEST_F(TrainResume, ExportLeavesRunUnchanged) {
   const std::string run = new_run();
   (void)expect_success(kSmall + "--mesh data=2 --steps 3 --run-folder " + run);
   const std::map<std::string, std::string> before = contents(run);
@@ -210,7 +210,7 @@ TEST_F(TrainResume, DataMayMoveButNotChange) {
 }
 
 /// Nothing of the last bytes is in a window, but what is held out for validation depends on their number.
-TEST_F(TrainResume, DataMayNotGrowByLessThanAWindow) {
+TEST_F(TrainResume, DataMayNotGrowByLessThanWindow) {
   const std::string run = new_run();
   const std::string data = text_file("a");
   (void)expect_success(kSmall + "--steps 2 --data " + data + " --run-folder " + run);
@@ -237,7 +237,7 @@ TEST_F(TrainResume, GeneratedDataStaysGenerated) {
                "--data: this run started with none, which cannot change later");
 }
 
-TEST_F(TrainResume, TruncatedDataEndsARunCleanly) {
+TEST_F(TrainResume, TruncatedDataEndsRunCleanly) {
   for (const char* ranks : {"", "-n 2"}) {
     const std::string run = new_run();
     const std::string data = text_file("book");
@@ -265,7 +265,7 @@ TEST_F(TrainResume, CommandsQuotePaths) {
 }
 
 /// The first lines show what the check demands.
-TEST_F(TrainResume, TheMemoryLineIsWhatTheCheckDemands) {
+TEST_F(TrainResume, MemoryLineMatchesCheck) {
   const std::string small = kSmall + "--threads 1 --steps 1 --run-folder ";
   const Ran ran = expect_success(small + new_run());
   const std::size_t at = ran.out.find("memory   ") + 9;
@@ -276,7 +276,7 @@ TEST_F(TrainResume, TheMemoryLineIsWhatTheCheckDemands) {
 }
 
 /// The last stage has the head, and so the most.
-TEST_F(TrainResume, TheMemoryLineIsThatOfTheRankThatNeedsMost) {
+TEST_F(TrainResume, MemoryLineReportsLargestRank) {
   const std::string small =
       kSmall + "--threads 1 --steps 1 --mesh pipe=2 --microbatches 2 --run-folder ";
   const std::string run = new_run();
@@ -296,7 +296,7 @@ TEST_F(TrainResume, TheMemoryLineIsThatOfTheRankThatNeedsMost) {
       << refused.err;
 }
 
-TEST_F(TrainResume, ALimitOneByteTooLowIsTellableFromTheNeed) {
+TEST_F(TrainResume, LimitOneByteTooLowIsDistinguishable) {
   const std::string small = kSmall + "--threads 1 --steps 1 --run-folder ";
   const std::string run = new_run();
   (void)expect_success(small + run);
@@ -313,7 +313,7 @@ TEST_F(TrainResume, ALimitOneByteTooLowIsTellableFromTheNeed) {
 }
 
 /// So that the lowest loss reported is the lowest, however many steps there are.
-TEST_F(TrainResume, ValidatesAfterTheLastStepToo) {
+TEST_F(TrainResume, ValidatesAfterLastStep) {
   const std::string run = new_run();
   const Ran ran =
       expect_success(kSmall + "--steps 5 --validate-every 2 --keep-best --run-folder " + run);
@@ -354,14 +354,14 @@ class ResumedOptimizer : public TrainResume {
 };
 
 /// Each optimizer under one of the plans.
-TEST_F(ResumedOptimizer, HasItsState) {
+TEST_F(ResumedOptimizer, RestoresState) {
   for (std::size_t i = 0; i < kOptimizers.size(); ++i) {
     expect_restored(kOptimizers.at(i), i % 2 == 0 ? "-n 1" : "--mesh data=2 --zero 1");
   }
 }
 
 using LongResumedOptimizer = ResumedOptimizer;
-TEST_F(LongResumedOptimizer, HasItsState) {
+TEST_F(LongResumedOptimizer, RestoresState) {
   for (const char* optimizer : kOptimizers) {
     for (const char* plan : {"-n 1", "--mesh data=2 --zero 1"}) {
       expect_restored(optimizer, plan);
@@ -369,7 +369,7 @@ TEST_F(LongResumedOptimizer, HasItsState) {
   }
 }
 
-TEST_F(TrainResume, AnotherOptimizerCannotUseTheState) {
+TEST_F(TrainResume, RejectsStateOfAnotherOptimizer) {
   const std::string run = new_run();
   (void)expect_success(kSmall + "--optimizer lion --steps 2 --run-folder " + run);
   expect_error("train --steps 3 --optimizer adamw --resume " + run,
@@ -378,7 +378,7 @@ TEST_F(TrainResume, AnotherOptimizerCannotUseTheState) {
 }
 
 /// The lowest validation loss is kept, exported, and remembered by a resumed run; the run stops when it is not beaten.
-TEST_F(TrainResume, KeepsTheBestAndStopsEarly) {
+TEST_F(TrainResume, KeepsBestAndStopsEarly) {
   for (const char* plan : {"-n 1", "--mesh data=2,tensor=2"}) {
     const std::string run = new_run();
     const std::string out = run + "-model";
@@ -421,7 +421,7 @@ class TrainExperts : public TrainResume {
 };
 
 /// 6 sequences of 32 tokens with 2 choices each; the same under every plan.
-TEST_F(TrainExperts, ReportLoadAndDropsOfEachBlock) {
+TEST_F(TrainExperts, ReportsLoadAndDropsPerBlock) {
   const std::string experts = "--experts 4,per-token=2,capacity=1,balance=0 ";
   const std::vector<Json> one = steps_of(experts);
   ASSERT_EQ(one.size(), 2U);

@@ -275,7 +275,7 @@ TEST_F(LongTrainSurvival, SurvivesTwoHundredSignals) {
 }
 
 /// Before the first step.
-TEST_F(TrainSurvival, ReportsADiskWithoutRoomForACheckpoint) {
+TEST_F(TrainSurvival, ReportsDiskTooFullForCheckpoint) {
   const std::string small = folder_ / "small";
   fs::create_directory(small);
   if (!has_private_mounts() || !mount_disk(small, "64k")) {

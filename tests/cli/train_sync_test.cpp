@@ -15,17 +15,17 @@ namespace {
 using TrainSync = TrainRanks;
 using Straggler = TrainRanks;
 
-TEST_F(TrainSync, AllReduceIsTheDefaultBitForBit) {
+TEST_F(TrainSync, MatchesDefaultAllReduceBitForBit) {
   EXPECT_EQ(losses("-n 2 --sync allreduce"), losses("-n 2"));
 }
 
-TEST_F(TrainSync, ComposesWithTheOtherAxes) {
+TEST_F(TrainSync, ComposesWithOtherAxes) {
   const std::vector<double> alone = losses("--mesh data=2 --sync gossip");
   expect_same(alone, losses("--mesh data=2,tensor=2 --sync gossip"), "tensor");
   expect_same(alone, losses("--mesh pipe=2,data=2 --microbatches 3 --sync gossip"), "pipe");
 }
 
-TEST_F(TrainSync, RefusesInOneLineWhatCannotBe) {
+TEST_F(TrainSync, RejectsBadInputInOneLine) {
   for (const RefusedCase& one : std::initializer_list<RefusedCase>{
            {"-n 2 --sync spiral", "--sync: unknown strategy 'spiral'; use allreduce, tree"},
            {"--sync gossip", "several workers along the mesh's data axis"},
@@ -49,7 +49,7 @@ TEST_F(TrainSync, RefusesInOneLineWhatCannotBe) {
   }
 }
 
-TEST_F(TrainSync, AWorkerThatIsKilledEndsAll) {
+TEST_F(TrainSync, KilledWorkerEndsAllWorkers) {
   for (const char* sync : {"gossip", "ps:bsp", "ps:ssp=3"}) {
     const std::unique_ptr<Started> started = start(new_run(), fmt::format("-n 3 --sync {}", sync));
     const std::vector<pid_t> all = started->ranks();  // and servers, which are started first
@@ -64,7 +64,7 @@ TEST_F(TrainSync, AWorkerThatIsKilledEndsAll) {
   }
 }
 
-TEST_F(TrainSync, ContinuesWhenAServerIsKilled) {
+TEST_F(TrainSync, ContinuesWhenServerIsKilled) {
   const std::string run = new_run();
   const std::unique_ptr<Started> started =
       start(run, "-n 2 --sync ps:bsp --ps-servers 2 --ps-replicas 2 --ps-lease 1s");
@@ -81,7 +81,7 @@ TEST_F(TrainSync, ContinuesWhenAServerIsKilled) {
   EXPECT_EQ(started->wait(kAMinute).exit_code, 130);
 }
 
-TEST_F(TrainSync, AnInterruptSavesOnProcessesAndThreads) {
+TEST_F(TrainSync, InterruptSavesWithProcessesAndThreads) {
   for (const char* sync : {"local=4", "hogwild", "ps:ssp=2", "ps:async,pool"}) {
     const std::string run = new_run();
     const std::unique_ptr<Started> started = start(run, fmt::format("-n 2 --sync {}", sync));
@@ -101,7 +101,7 @@ TEST_F(TrainSync, ResumesWithItsOwnStrategyOrOnOneDevice) {
   EXPECT_EQ(resumed(run, "--sync allreduce --steps 5").size(), 1U);
 }
 
-TEST_F(Straggler, ComparesStrategiesUnderTheSameSlowWorker) {
+TEST_F(Straggler, ComparesStrategiesWithSameSlowWorker) {
   const std::string svg = folder_ / "plot.svg";
   const Ran ran = run_program(
       "straggler --workers 2 --slow 1x4 --compute 10ms --steps 12 --batch 4 --strategies "
@@ -125,7 +125,7 @@ TEST_F(Straggler, ComparesStrategiesUnderTheSameSlowWorker) {
   EXPECT_NE(read_text(svg).find("data-name=\"hogwild\""), std::string::npos);
 }
 
-TEST_F(Straggler, RefusesWhatCannotBe) {
+TEST_F(Straggler, RejectsInvalidOptions) {
   for (const auto& [options, words] : std::vector<std::pair<std::string, std::string>>{
            {"--slow 5x2", "--slow: 5 is not a number of workers from 0 to 4"},
            {"--strategies gossip,spiral", "--strategies: unknown strategy 'spiral'"},
