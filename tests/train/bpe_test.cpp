@@ -85,7 +85,7 @@ BpeTokenizer example() {
   return {document(kMerges).dump(), "t.json"};
 }
 
-TEST(BpeTokenizer, MergesTheLowestRankFirst) {
+TEST(BpeTokenizer, MergesLowestRankFirst) {
   const BpeTokenizer tokenizer = example();
   using Tokens = std::vector<std::int32_t>;
   EXPECT_EQ(tokenizer.encode("low lower"), (Tokens{257, 260}));
@@ -97,14 +97,14 @@ TEST(BpeTokenizer, MergesTheLowestRankFirst) {
   EXPECT_EQ(tokenizer.vocabulary(), 265);
 }
 
-TEST(BpeTokenizer, TakesAddedTokensFromTheText) {
+TEST(BpeTokenizer, RecognizesAddedTokens) {
   const BpeTokenizer tokenizer = example();
   EXPECT_EQ(tokenizer.encode("low<|endoftext|> low"), (std::vector<std::int32_t>{257, 264, 259}));
   EXPECT_EQ(tokenizer.encode("<|endoftext|><|endoftext|>"), (std::vector<std::int32_t>{264, 264}));
   EXPECT_EQ(tokenizer.decode(std::vector<std::int32_t>{257, 264, 259}), "low<|endoftext|> low");
 }
 
-TEST(BpeTokenizer, GivesTheTextBack) {
+TEST(BpeTokenizer, DecodesToOriginalText) {
   const BpeTokenizer tokenizer = example();
   std::mt19937 random(1);
   for (int i = 0; i < 500; ++i) {
@@ -134,7 +134,7 @@ std::vector<std::string> slow_merge(
   return parts;
 }
 
-TEST(BpeTokenizer, EqualsTheSlowWay) {
+TEST(BpeTokenizer, MatchesNaiveEncoder) {
   std::mt19937 random(2);
   for (int round = 0; round < 30; ++round) {
     // As in training, a merge only joins existing tokens.
@@ -164,12 +164,12 @@ TEST(BpeTokenizer, EqualsTheSlowWay) {
   }
 }
 
-TEST(BpeTokenizer, IsNotSlowOnALongWord) {
+TEST(BpeTokenizer, IsFastOnLongWord) {
   const std::string word(300'000, 'a');
   EXPECT_EQ(example().encode(word).size(), 150'000U);  // always "aa", as it has the lower rank
 }
 
-TEST(BpeTokenizer, ReadsMergesAsPairsToo) {
+TEST(BpeTokenizer, ReadsMergesAsPairs) {
   json pairs = document(kMerges);
   for (json& merge : pairs["model"]["merges"]) {
     const std::string text = merge;
@@ -179,7 +179,7 @@ TEST(BpeTokenizer, ReadsMergesAsPairsToo) {
             example().encode("low lower"));
 }
 
-TEST(BpeTokenizer, RefusesWhatIsNotGpt2s) {
+TEST(BpeTokenizer, RejectsUnsupportedTokenizers) {
   const auto refuses = [](const char* path, const json& value, const std::string& words) {
     json changed = document(kMerges);
     changed[json::json_pointer(path)] = value;
@@ -243,7 +243,7 @@ json llama3_document() {
   return file;
 }
 
-TEST(BpeTokenizer, ReadsThatOfLlama3) {
+TEST(BpeTokenizer, ReadsLlama3Tokenizer) {
   const BpeTokenizer tokenizer(llama3_document().dump(), "t.json");
   using Tokens = std::vector<std::int32_t>;
   EXPECT_EQ(tokenizer.encode("low wool wool."), (Tokens{257, 265, 265, '.'}));
@@ -339,7 +339,7 @@ class SentencePieces {
 const std::vector<std::pair<std::string, std::string>> kPieceMerges{
     {"▁", "a"}, {"▁", "▁"}, {"a", "b"}, {"▁a", "b"}, {"▁▁", "▁▁"}, {"c", "é"}};
 
-TEST(BpeTokenizer, ReadsThatOfLlama2) {
+TEST(BpeTokenizer, ReadsLlama2Tokenizer) {
   const SentencePieces pieces(kPieceMerges);
   const BpeTokenizer tokenizer(pieces.document().dump(), "t.json");
   using Tokens = std::vector<std::int32_t>;
@@ -353,7 +353,7 @@ TEST(BpeTokenizer, ReadsThatOfLlama2) {
 }
 
 /// Also with merges across spaces, for which the text cannot be split into words.
-TEST(BpeTokenizer, OfLlama2EqualsTheSlowWay) {
+TEST(BpeTokenizer, Llama2MatchesNaiveEncoder) {
   std::mt19937 random(5);
   for (const bool across : {false, true}) {
     std::vector<std::pair<std::string, std::string>> merges = kPieceMerges;
@@ -402,7 +402,7 @@ TEST(BpeTokenizer, SurvivesDamage) {
   }
 }
 
-TEST(OpenText, EncodesAFile) {
+TEST(OpenText, EncodesFile) {
   const TemporaryFolder folder;
   const BpeTokenizer tokenizer = load_tokenizer(folder.file("t.json", document(kMerges).dump()));
   const Tokens tokens = open_text(folder.file("a.txt", "low lower"), tokenizer);

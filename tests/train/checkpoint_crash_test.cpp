@@ -88,15 +88,15 @@ TEST(CheckpointCrash, LosesNothingWhenOnlyOneIsKept) {
   kill_everywhere({1}, 2, 1, {1, 2});
 }
 
-TEST(CheckpointCrash, LosesNothingWhenTheSameStepIsSavedAgain) {
+TEST(CheckpointCrash, LosesNothingWhenSameStepIsSavedAgain) {
   kill_everywhere({1}, 1, 1, {1});
 }
 
-TEST(CheckpointCrash, LeavesNothingThatMisleadsWhenTheFirstIsKilled) {
+TEST(CheckpointCrash, LeavesNothingMisleadingWhenFirstSaveIsKilled) {
   kill_everywhere({}, 1, 1, {1});
 }
 
-TEST(CheckpointCrash, LosesNothingWhenKilledOverAndOverInOneFolder) {
+TEST(CheckpointCrash, LosesNothingWhenKilledRepeatedlyInOneFolder) {
   const TemporaryFolder folder;
   save_checkpoint(folder.path(), state_at(1));
   int k = 0;
@@ -109,7 +109,7 @@ TEST(CheckpointCrash, LosesNothingWhenKilledOverAndOverInOneFolder) {
   EXPECT_EQ(names_in(folder.path()), (Names{"latest", "step-000002"}));
 }
 
-TEST(CheckpointCrash, LosesNothingWhenTheDiskFailsAtAnyMoment) {
+TEST(CheckpointCrash, LosesNothingWhenDiskFailsAtAnyMoment) {
   int k = 0;
   for (bool through = false; !through; ++k) {
     ASSERT_LT(k, 200);
@@ -139,7 +139,7 @@ TEST(CheckpointCrash, LosesNothingWhenTheDiskFailsAtAnyMoment) {
 
 // A power failure can undo anything not synced. Thus every file is synced before its folder, that before the rename,
 // the rename before `latest`, and that before anything is removed.
-TEST(CheckpointCrash, SyncsInTheRightOrder) {
+TEST(CheckpointCrash, SyncsInCorrectOrder) {
   const TemporaryFolder folder;
   save_checkpoint(folder.path(), state_at(1));
   Names changes;

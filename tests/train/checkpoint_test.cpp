@@ -22,7 +22,7 @@ void flip_byte(const std::string& path, std::size_t at) {
   std::ofstream(path, std::ios::binary) << content;
 }
 
-TEST(Checkpoint, ComesBackAsSaved) {
+TEST(Checkpoint, RoundTrips) {
   const TemporaryFolder folder;
   const std::string runs = folder / "a/b";
   const std::string path = save_checkpoint(runs, state_at(123));
@@ -37,7 +37,7 @@ TEST(Checkpoint, ComesBackAsSaved) {
   expect_whole(latest->checkpoint, 123);
 }
 
-TEST(Checkpoint, NeedsNoOptimizer) {
+TEST(Checkpoint, WorksWithoutOptimizerState) {
   const TemporaryFolder folder;
   CheckpointState state = state_at(1);
   state.optimizer.reset();
@@ -48,7 +48,7 @@ TEST(Checkpoint, NeedsNoOptimizer) {
   EXPECT_TRUE(std::ranges::equal(checkpoint.model.at("w").bytes, std::as_bytes(std::span(one))));
 }
 
-TEST(Checkpoint, IsTheSameBytesAgain) {
+TEST(Checkpoint, IsByteIdenticalWhenSavedAgain) {
   const TemporaryFolder a;
   const TemporaryFolder b;
   for (const std::string& name : names_in(save_checkpoint(a.path(), state_at(5)))) {
@@ -57,7 +57,7 @@ TEST(Checkpoint, IsTheSameBytesAgain) {
   }
 }
 
-TEST(Checkpoint, KeepsTheNewestAndLaterOnes) {
+TEST(Checkpoint, KeepsNewestAndLaterOnes) {
   const TemporaryFolder folder;
   for (const std::int64_t step : {1, 2, 3, 4}) {
     save_checkpoint(folder.path(), state_at(step), {.keep = 2});
@@ -72,7 +72,7 @@ TEST(Checkpoint, KeepsTheNewestAndLaterOnes) {
   EXPECT_NE(latest->warning.find("step-000004 is there too"), std::string::npos) << latest->warning;
 }
 
-TEST(Checkpoint, ReplacesOneOfTheSameStep) {
+TEST(Checkpoint, ReplacesOneOfSameStep) {
   const TemporaryFolder folder;
   save_checkpoint(folder.path(), state_at(7));
   CheckpointState other = state_at(7);
@@ -82,7 +82,7 @@ TEST(Checkpoint, ReplacesOneOfTheSameStep) {
   EXPECT_EQ(load_latest(folder.path()).value().checkpoint.info.seed, 1U);
 }
 
-TEST(Checkpoint, NamesEveryKindOfDamage) {
+TEST(Checkpoint, ReportsEveryKindOfDamage) {
   const auto damage = [](const std::string& words, const auto& hurt) {
     const TemporaryFolder folder;
     const std::string path = save_checkpoint(folder.path(), state_at(1));
@@ -104,7 +104,7 @@ TEST(Checkpoint, NamesEveryKindOfDamage) {
          [](const std::string& path) { std::filesystem::resize_file(path + "/manifest.json", 0); });
 }
 
-TEST(Checkpoint, HasAHashOfEachTensor) {
+TEST(Checkpoint, HasHashOfEachTensor) {
   const TemporaryFolder folder;
   const std::string path = save_checkpoint(folder.path(), state_at(4)) + "/manifest.json";
   const Manifest manifest = parse_manifest(content_of(path), path);
@@ -116,7 +116,7 @@ TEST(Checkpoint, HasAHashOfEachTensor) {
             checksum_text(checksum_of(std::as_bytes(std::span(b)))));
 }
 
-TEST(Checkpoint, NoticesAnyChangedByteOfTheManifest) {
+TEST(Checkpoint, DetectsAnyChangedByteOfManifest) {
   const TemporaryFolder folder;
   const std::string path = save_checkpoint(folder.path(), state_at(1));
   const std::string manifest = content_of(path + "/manifest.json");
@@ -128,12 +128,12 @@ TEST(Checkpoint, NoticesAnyChangedByteOfTheManifest) {
   expect_whole(load_checkpoint(path), 1);
 }
 
-TEST(Checkpoint, SaysThatItsFormatIsNewer) {
+TEST(Checkpoint, ReportsNewerFormat) {
   expect_error(ErrorKind::Input, "m: format is '3'; this version reads 2",
                [] { (void)parse_manifest(R"({"format": 3, "shards": []})", "m"); });
 }
 
-TEST(LoadLatest, FallsBackToAnOlderOneAndSaysSo) {
+TEST(LoadLatest, FallsBackToOlderCheckpointAndReportsIt) {
   const TemporaryFolder folder;
   for (const std::int64_t step : {1, 2, 3}) {
     save_checkpoint(folder.path(), state_at(step));
@@ -152,7 +152,7 @@ TEST(LoadLatest, FallsBackToAnOlderOneAndSaysSo) {
                [&] { (void)load_latest(folder.path()); });
 }
 
-TEST(LoadLatest, TellsNothingFromNothingLeft) {
+TEST(LoadLatest, DistinguishesNoCheckpointFromNoneValid) {
   const TemporaryFolder folder;
   EXPECT_FALSE(load_latest(folder.path()).has_value());
   EXPECT_FALSE(load_latest(folder / "none").has_value());
@@ -161,7 +161,7 @@ TEST(LoadLatest, TellsNothingFromNothingLeft) {
                [&] { (void)load_latest(folder.path()); });
 }
 
-TEST(LoadLatest, GoesOnWithoutLatestAndSaysSo) {
+TEST(LoadLatest, ContinuesWithoutLatestAndReportsIt) {
   const TemporaryFolder folder;
   save_checkpoint(folder.path(), state_at(1));
   std::filesystem::remove(folder / "latest");
@@ -170,7 +170,7 @@ TEST(LoadLatest, GoesOnWithoutLatestAndSaysSo) {
   EXPECT_NE(loaded->warning.find("latest is missing"), std::string::npos) << loaded->warning;
 }
 
-TEST(SaveCheckpoint, RefusesWhatItCannotKeep) {
+TEST(SaveCheckpoint, RejectsInvalidArguments) {
   const TemporaryFolder folder;
   expect_error(ErrorKind::Usage, "cannot keep 0",
                [&] { save_checkpoint(folder.path(), state_at(1), {.keep = 0}); });

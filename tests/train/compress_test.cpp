@@ -118,7 +118,7 @@ TEST(CompressedTraining, Learns) {
   }
 }
 
-TEST(CompressedTraining, LearnsLessWithoutTheResidual) {
+TEST(CompressedTraining, LearnsLessWithoutResidual) {
   const double plain = last_loss(losses_of({.sgd = true}));
   RankRun run{.compression = "top-k:0.01", .sgd = true};
   const double with = last_loss(losses_of(run));
@@ -149,7 +149,7 @@ std::map<std::string, std::vector<double>> residuals_in(const std::string& folde
   return sums;
 }
 
-TEST(CompressedTraining, GoesOnBitForBit) {
+TEST(CompressedTraining, ResumesBitForBit) {
   for (const char* method : {"top-k:0.05", "sign", "power:2"}) {
     SCOPED_TRACE(method);
     const TemporaryFolder folder;
@@ -162,7 +162,7 @@ TEST(CompressedTraining, GoesOnBitForBit) {
 }
 
 // The residual is not lost: its sum is the same under another mesh.
-TEST(CompressedTraining, GoesOnUnderAnyMesh) {
+TEST(CompressedTraining, ResumesUnderAnyMesh) {
   const TemporaryFolder folder;
   (void)losses_of({.compression = "sign", .steps = 5, .save = folder / "two"});
   const auto before = residuals_in(folder / "two");
@@ -188,7 +188,7 @@ TEST(CompressedTraining, GoesOnUnderAnyMesh) {
   }
 }
 
-TEST(CompressedTraining, BeginsAndEndsInTheMiddleOfARun) {
+TEST(CompressedTraining, CanStartAndStopMidRun) {
   const TemporaryFolder folder;
   (void)losses_of({.steps = 3, .save = folder / "plain"});
   const std::vector<double> plain = losses_of({.steps = 1, .resume = folder / "plain"});

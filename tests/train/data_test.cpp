@@ -31,7 +31,7 @@ std::vector<std::int32_t> all_tokens(const Tokens& tokens) {
   return out;
 }
 
-TEST(TokenSource, GivesTokensAndWhatFollowsThem) {
+TEST(TokenSource, ReturnsTokensAndTargets) {
   const TokenSource source(counting(10), {.length = 3, .order = Order::Sequential});
   EXPECT_EQ(source.windows(), 3);
   const Batch batch = source.batch({}, 2);
@@ -39,7 +39,7 @@ TEST(TokenSource, GivesTokensAndWhatFollowsThem) {
   EXPECT_EQ(batch.targets, (std::vector<std::int32_t>{1, 2, 3, 4, 5, 6}));
 }
 
-TEST(TokenSource, SeesEveryWindowOncePerEpochInAnotherOrder) {
+TEST(TokenSource, VisitsEveryWindowOncePerEpochInNewOrder) {
   const TokenSource source(counting(101), {.length = 4, .seed = 7});
   std::vector<std::vector<std::int32_t>> epochs;
   for (const std::int64_t epoch : {0, 1}) {
@@ -51,7 +51,7 @@ TEST(TokenSource, SeesEveryWindowOncePerEpochInAnotherOrder) {
   EXPECT_NE(TokenSource(counting(101), {.length = 4, .seed = 8}).batch({}, 25).tokens, epochs[0]);
 }
 
-TEST(TokenSource, ResumesExactlyAndGivesEachRankItsPart) {
+TEST(TokenSource, ResumesExactlyAndShardsAcrossRanks) {
   const TokenSource source(counting(52), {.length = 3, .seed = 1});
   const std::int64_t sequences = 6;
   DataPosition at;
@@ -69,7 +69,7 @@ TEST(TokenSource, ResumesExactlyAndGivesEachRankItsPart) {
   EXPECT_EQ(at, (DataPosition{.epoch = 120 / 17, .index = 120 % 17}));
 }
 
-TEST(TokenSource, KeepsTrainingAndValidationApart) {
+TEST(TokenSource, SeparatesTrainingAndValidation) {
   for (int tokens = 10; tokens < 60; ++tokens) {
     for (const double fraction : {0.01, 0.1, 0.5, 0.99}) {
       TokenSourceOptions options{.length = 4, .validation_fraction = fraction};
@@ -92,7 +92,7 @@ TEST(TokenSource, KeepsTrainingAndValidationApart) {
   EXPECT_EQ(tenth.windows(), 900);
 }
 
-TEST(TokenSource, SaysWhatIsWrong) {
+TEST(TokenSource, ReportsErrors) {
   expect_error(ErrorKind::Input, "counting: has 4 tokens; windows of 4 tokens need at least 5",
                [] { TokenSource(counting(4), {.length = 4}); });
   EXPECT_EQ(TokenSource(counting(5), {.length = 4}).windows(), 1);
@@ -113,7 +113,7 @@ TEST(TokenSource, SaysWhatIsWrong) {
   });
 }
 
-TEST(OpenBytes, GivesTheBytesOfAnyFile) {
+TEST(OpenBytes, ReadsBytesOfAnyFile) {
   const TemporaryFolder folder;
   const Tokens tokens = open_bytes(folder.file("a", std::string("a\xff\0z", 4)));
   EXPECT_EQ(all_tokens(tokens), (std::vector<std::int32_t>{'a', 255, 0, 'z'}));
@@ -121,7 +121,7 @@ TEST(OpenBytes, GivesTheBytesOfAnyFile) {
   expect_error(ErrorKind::Input, "b: is empty", [&] { (void)open_bytes(folder.file("b", "")); });
 }
 
-TEST(OpenTokenFile, ReadsThatOfNanoGpt) {
+TEST(OpenTokenFile, ReadsNanoGptFormat) {
   const TemporaryFolder folder;
   const Tokens tokens =
       open_token_file(folder.file("a.bin", raw<std::uint16_t>({0, 1, 50256})), 50257);
@@ -129,7 +129,7 @@ TEST(OpenTokenFile, ReadsThatOfNanoGpt) {
   EXPECT_EQ(tokens.vocabulary(), 50257);
 }
 
-TEST(OpenTokenFile, ReadsThatOfLlmC) {
+TEST(OpenTokenFile, ReadsLlmCFormat) {
   const TemporaryFolder folder;
   const Tokens tokens =
       open_token_file(folder.file("a.bin", llm_c_file({20240520, 1, 2}, {7, 8})), 9);
@@ -137,7 +137,7 @@ TEST(OpenTokenFile, ReadsThatOfLlmC) {
   EXPECT_EQ(token_width(folder / "a.bin"), 2);
 }
 
-TEST(OpenTokenFile, ReadsThatOfLlmCForLlama3) {
+TEST(OpenTokenFile, ReadsLlmCFormatForLlama3) {
   const TemporaryFolder folder;
   const std::string path =
       folder.file("a.bin", llm_c_file<std::uint32_t>({20240801, 7, 3}, {128000, 65536, 128255}));
@@ -153,7 +153,7 @@ TEST(OpenTokenFile, ReadsThatOfLlmCForLlama3) {
                [&] { (void)open_token_file(huge, 128256); });
 }
 
-TEST(OpenTokenFile, SaysWhatIsWrong) {
+TEST(OpenTokenFile, ReportsErrors) {
   const TemporaryFolder folder;
   const auto refuses = [&](const std::string& content, const char* words) {
     expect_error(ErrorKind::Input, words,

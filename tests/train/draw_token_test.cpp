@@ -23,7 +23,7 @@ std::vector<double> shares(const SamplingOptions& options) {
   return counts;
 }
 
-TEST(DrawToken, FollowsTheDistribution) {
+TEST(DrawToken, FollowsDistribution) {
   for (const double temperature : {0.5, 1.0, 2.0}) {
     double sum = 0;
     for (const float logit : kLogits) {
@@ -36,7 +36,7 @@ TEST(DrawToken, FollowsTheDistribution) {
   }
 }
 
-TEST(DrawToken, RestrictsTheTokens) {
+TEST(DrawToken, RestrictsTokens) {
   EXPECT_EQ(shares({.temperature = 0})[1], 1);
   EXPECT_EQ(shares({.top_k = 1})[1], 1);
   const std::vector<double> two = shares({.temperature = 1, .top_k = 2});
@@ -49,7 +49,7 @@ TEST(DrawToken, RestrictsTheTokens) {
   EXPECT_EQ(shares({.temperature = 1, .top_p = 0.6})[1], 1);
 }
 
-TEST(DrawToken, DependsOnTheSeedAndTheIndexOnly) {
+TEST(DrawToken, DependsOnlyOnSeedAndIndex) {
   const auto tokens = [](std::uint64_t seed) {
     std::vector<std::int32_t> drawn;
     for (int i = 0; i < 50; ++i) {
@@ -61,7 +61,7 @@ TEST(DrawToken, DependsOnTheSeedAndTheIndexOnly) {
   EXPECT_NE(tokens(1), tokens(2));
 }
 
-TEST(DrawToken, SaysWhatIsWrong) {
+TEST(DrawToken, ReportsErrors) {
   EXPECT_EQ(problems(SamplingOptions{}), std::vector<std::string>{});
   EXPECT_EQ(problems(SamplingOptions{.temperature = -1, .top_k = -1, .top_p = 0}).size(), 3U);
 }

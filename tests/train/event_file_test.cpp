@@ -28,7 +28,7 @@ std::uint32_t slow_crc32c(std::string_view bytes) {
 }
 
 /// The test vectors of RFC 3720, B.4, and the usual check value.
-TEST(Crc32c, HasTheKnownValues) {
+TEST(Crc32c, MatchesKnownValues) {
   EXPECT_EQ(crc32c("123456789"), 0xE3069283U);
   EXPECT_EQ(crc32c(""), 0U);
   EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8A9136AAU);
@@ -152,7 +152,7 @@ std::vector<Event> read_events(const std::string& path) {
   return events;
 }
 
-TEST(EventFile, IsReadBack) {
+TEST(EventFile, RoundTrips) {
   const TemporaryFolder folder;
   const std::string path = folder / "events.out.tfevents.1";
   EventFile file(path, {1.5e9});
@@ -176,7 +176,7 @@ TEST(EventFile, IsReadBack) {
 }
 
 /// A resumed run writes a new file, so earlier events are never lost.
-TEST(EventFile, DoesNotReplaceAnother) {
+TEST(EventFile, DoesNotOverwriteAnother) {
   const TemporaryFolder folder;
   const std::string path = folder.file("events", "something");
   expect_error(ErrorKind::System, "is there already", [&] { EventFile(path, {0}); });

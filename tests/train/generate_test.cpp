@@ -75,7 +75,7 @@ std::vector<float> decode(const ModelSource& source, const std::string& mesh, Ke
 }
 
 /// Past a block of 64 keys.
-TEST(KeyValueCache, ChangesNoBit) {
+TEST(KeyValueCache, IsBitIdentical) {
   for (const std::string model : {"gpt-nano", "llama-tiny"}) {
     const ModelSource source = random_source(model);
     for (const std::string mesh : {"", "tensor=2", "pipe=2"}) {
@@ -93,7 +93,7 @@ TEST(KeyValueCache, ChangesNoBit) {
 }
 
 /// The text depends on the tokens before: without that, the test above would show nothing.
-TEST(KeyValueCache, IsRead) {
+TEST(KeyValueCache, IsUsed) {
   const ModelSource source = random_source("gpt-nano");
   const std::vector<float> all = decode(source, "", KeyValueCache::Used, 3);
   const auto vocabulary = static_cast<std::size_t>(source.config.vocabulary);
@@ -106,7 +106,7 @@ TEST(KeyValueCache, IsRead) {
   EXPECT_FALSE(std::equal(alone.begin(), alone.end(), all.begin() + static_cast<int>(vocabulary)));
 }
 
-TEST(KeyValueCache, SharesTheWorkOverAnyMesh) {
+TEST(KeyValueCache, WorksOnAnyMesh) {
   const ModelSource source = random_source("llama-tiny");
   const std::vector<float> one = decode(source, "", KeyValueCache::Used, 5);
   for (const std::string mesh : {"data=2", "context=2", "tensor=2,pipe=2"}) {
@@ -118,7 +118,7 @@ TEST(KeyValueCache, SharesTheWorkOverAnyMesh) {
   }
 }
 
-TEST(DecodeModel, RefusesRoutersThatPickTokens) {
+TEST(DecodeModel, RejectsTokenChoosingRouters) {
   const ModelSource source = random_source("depths-mini");
   expect_error(ErrorKind::Usage, "mixture of depths", [&] {
     (void)train::compile_decoder({.config = source.config, .plan = {}, .capacity = 16});
@@ -152,7 +152,7 @@ class TrainedRun : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(TrainedRun, GeneratesItsText) {
+TEST_F(TrainedRun, GeneratesTrainedText) {
   GenerateOptions options;
   options.source.run = folder_ / "run";
   options.prompt = "line 1";
@@ -191,7 +191,7 @@ TEST_F(TrainedRun, GeneratesItsText) {
                [&] { generate(options); });
 }
 
-TEST_F(TrainedRun, IsEvaluatedOnAllOfItsValidationData) {
+TEST_F(TrainedRun, EvaluatesAllValidationData) {
   EvaluateOptions options;
   options.source.run = folder_ / "run";
   options.make_device = cpu_devices(1);

@@ -46,7 +46,7 @@ struct Way {
 
 class Golden : public ::testing::TestWithParam<std::tuple<const char*, Way>> {};
 
-TEST_P(Golden, LossCurveIsAsItWas) {
+TEST_P(Golden, LossCurveIsUnchanged) {
   const auto& [model, way] = GetParam();
   if (!has_instructions(way.instructions)) {
     GTEST_SKIP() << "this processor does not have " << way.name;
@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 /// Every model learns: the last losses are well below the first.
-TEST(Curves, GoDown) {
+TEST(Curves, Decrease) {
   for (const char* model : {"gpt", "llama", "experts", "depths", "conv", "mlp"}) {
     const std::vector<double> golden = read_curve(golden_path(model));
     ASSERT_EQ(golden.size(), kCurveSteps) << model;

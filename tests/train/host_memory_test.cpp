@@ -24,7 +24,7 @@ class Root {
   TemporaryFolder folder_;
 };
 
-TEST(HostMemory, IsWhatTheMachineHas) {
+TEST(HostMemory, MatchesMachine) {
   Root root;
   EXPECT_GT(root.ask().bytes.count, std::int64_t{1} << 60U) << "no information available";
   root.put("proc/meminfo", "MemTotal:  9000 kB\nMemFree:  10 kB\nMemAvailable:  3000 kB\n");
@@ -32,7 +32,7 @@ TEST(HostMemory, IsWhatTheMachineHas) {
   EXPECT_EQ(root.ask().reason, "available on this machine");
 }
 
-TEST(HostMemory, IsWhatTheTightestGroupHasLeft) {
+TEST(HostMemory, RespectsTightestControlGroup) {
   Root root;
   root.put("proc/meminfo", "MemAvailable:  3000 kB\n");
   root.put("proc/self/cgroup", "0::/jobs/mine\n");
@@ -49,7 +49,7 @@ TEST(HostMemory, IsWhatTheTightestGroupHasLeft) {
   EXPECT_EQ(root.ask().bytes.count, 0) << "usage above the limit";
 }
 
-TEST(HostMemory, KnowsGroupsOfVersion1) {
+TEST(HostMemory, SupportsControlGroupsVersion1) {
   Root root;
   root.put("proc/meminfo", "MemAvailable:  3000 kB\n");
   root.put("proc/self/cgroup", "3:cpu,cpuacct:/a\n2:memory:/a\n0::/\n");
@@ -61,7 +61,7 @@ TEST(HostMemory, KnowsGroupsOfVersion1) {
   EXPECT_EQ(root.ask().bytes.count, 501000);
 }
 
-TEST(HostMemory, KnowsThisMachine) {
+TEST(HostMemory, WorksOnThisMachine) {
   const AvailableMemory available = available_memory();
   EXPECT_GT(available.bytes.count, 1 << 20U);
   EXPECT_LT(available.bytes.count, std::int64_t{1} << 60U);

@@ -43,7 +43,7 @@ class InitialBroadcast : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(InitialBroadcast, GivesEveryRankTheWeightsOfRankZero) {
+TEST_F(InitialBroadcast, GivesEveryRankWeightsOfRankZero) {
   const std::string model = exported_model(1);
   const std::string other = exported_model(2);
   const Ran alone = run_all(options(model, "alone"));

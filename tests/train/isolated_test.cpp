@@ -14,7 +14,7 @@ namespace trireme {
 namespace {
 
 /// Every kind of model, and types that scale the loss or keep a master copy.
-TEST(IsolatedTraining, LossesAreThoseOfTheCpu) {
+TEST(IsolatedTraining, LossesMatchCpu) {
   constexpr int kCurve = 10;
   const auto check = [&](const char* model, DType dtype) {
     SCOPED_TRACE(std::string(model) + " " + std::string(to_text(dtype)));
@@ -32,7 +32,7 @@ TEST(IsolatedTraining, LossesAreThoseOfTheCpu) {
 }
 
 /// Fused ops round less often: the losses of 10 steps differ by units in the last places.
-TEST(IsolatedTraining, LossesOfFusedStepsFollowTheCpu) {
+TEST(IsolatedTraining, FusedStepLossesTrackCpu) {
   constexpr int kCurve = 10;
   for (const char* model : {"gpt", "llama", "experts"}) {
     for (const auto& [dtype, tolerance] : {std::pair(DType::F32, 1e-4), {DType::BF16, 3e-2}}) {
@@ -105,10 +105,10 @@ class IsolatedRun : public ::testing::Test {
 
 class LongIsolatedRun : public IsolatedRun {};
 
-TEST_F(IsolatedRun, IsThatOfTheCpu) {
+TEST_F(IsolatedRun, MatchesCpu) {
   expect_equal("data=2", 3);
 }
-TEST_F(LongIsolatedRun, IsThatOfTheCpu) {
+TEST_F(LongIsolatedRun, MatchesCpu) {
   expect_equal("", 0);
   expect_equal("data=2", 0);
   expect_equal("data=3", 1);
@@ -117,7 +117,7 @@ TEST_F(LongIsolatedRun, IsThatOfTheCpu) {
 }
 
 /// Each rank's program is compiled with what its device fuses.
-TEST_F(IsolatedRun, FollowsTheCpuWhenItFuses) {
+TEST_F(IsolatedRun, TracksCpuWhenFusing) {
   const Ran fused = run(isolated_devices({.fusions = kAllFusions}), "data=2", 3);
   const Ran cpu = run(cpu_devices(1), "data=2", 3);
   ASSERT_EQ(fused.losses.size(), cpu.losses.size());
@@ -126,14 +126,14 @@ TEST_F(IsolatedRun, FollowsTheCpuWhenItFuses) {
   }
 }
 
-TEST_F(IsolatedRun, ResumesOnTheCpu) {
+TEST_F(IsolatedRun, ResumesOnCpu) {
   expect_resumed(isolated_devices(), cpu_devices(1));
 }
-TEST_F(LongIsolatedRun, ResumesFromTheCpu) {
+TEST_F(LongIsolatedRun, ResumesFromCpu) {
   expect_resumed(cpu_devices(1), isolated_devices());
 }
 
-TEST_F(IsolatedRun, IsRefusedIfTheDeviceHasTooLittleMemory) {
+TEST_F(IsolatedRun, RejectsInsufficientDeviceMemory) {
   try {
     (void)run(isolated_devices({.memory = parse_bytes("1 MiB")}), "");
     ADD_FAILURE() << "no error";

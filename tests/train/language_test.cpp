@@ -10,7 +10,7 @@
 namespace trireme::train {
 namespace {
 
-TEST(Language, HasDistributionsForRows) {
+TEST(Language, RowsAreDistributions) {
   const Language language;
   for (int a = 0; a < language.symbols(); ++a) {
     for (int b = 0; b < language.symbols(); ++b) {
@@ -24,7 +24,7 @@ TEST(Language, HasDistributionsForRows) {
   }
 }
 
-TEST(Language, OrdersItsEntropies) {
+TEST(Language, EntropiesAreOrdered) {
   for (const std::uint64_t seed : {1, 2, 3}) {
     const Language language({.seed = seed});
     EXPECT_LT(language.unigram_entropy(), std::log(64.0) - 0.2);
@@ -34,7 +34,7 @@ TEST(Language, OrdersItsEntropies) {
   }
 }
 
-TEST(Language, KnowsTheEntropiesOfSimpleOnes) {
+TEST(Language, SimpleLanguagesHaveKnownEntropies) {
   // All symbols equally likely, regardless of the context.
   const Language uniform({.symbols = 16, .groups = 1, .smoothing = 1});
   EXPECT_NEAR(uniform.entropy_rate(), std::log(16.0), 1e-12);
@@ -71,7 +71,7 @@ double counted_entropy(const std::vector<std::int32_t>& tokens, int order, int s
   return sum / static_cast<double>(tokens.size());
 }
 
-TEST(Language, HasTheEntropiesThatItsSamplesShow) {
+TEST(Language, EntropiesMatchSamples) {
   const Language language({.symbols = 20, .groups = 5, .successors = 4});
   const std::vector<std::int32_t> tokens = language.sample(1'000'000, 5);
   EXPECT_NEAR(counted_entropy(tokens, 0, 20), language.unigram_entropy(), 0.01);
@@ -79,7 +79,7 @@ TEST(Language, HasTheEntropiesThatItsSamplesShow) {
   EXPECT_NEAR(counted_entropy(tokens, 2, 20), language.entropy_rate(), 0.01);
 }
 
-TEST(Language, CostsItsEntropyRateWhenPredictedByItself) {
+TEST(Language, SelfPredictionCostsEntropyRate) {
   const Language language;
   const std::vector<std::int32_t> tokens = language.sample(300'000, 9);
   double sum = 0;
@@ -89,7 +89,7 @@ TEST(Language, CostsItsEntropyRateWhenPredictedByItself) {
   EXPECT_NEAR(sum / static_cast<double>(tokens.size() - 2), language.entropy_rate(), 0.015);
 }
 
-TEST(Language, SamplesTheSameAgainAndPrintsIt) {
+TEST(Language, SamplingIsReproducible) {
   const Language language;
   const std::vector<std::int32_t> tokens = language.sample(500, 4);
   const std::vector<std::int32_t> fewer = language.sample(100, 4);
@@ -104,7 +104,7 @@ TEST(Language, SamplesTheSameAgainAndPrintsIt) {
                [&] { (void)language.text(std::vector<std::int32_t>{64}); });
 }
 
-TEST(Language, RefusesOptionsOutOfRange) {
+TEST(Language, RejectsOptionsOutOfRange) {
   expect_error(ErrorKind::Usage, "symbols is 65, not 2 to 64", [] { Language({.symbols = 65}); });
   expect_error(ErrorKind::Usage, "groups is 0, not 1 to 64", [] { Language({.groups = 0}); });
   expect_error(ErrorKind::Usage, "successors is 65", [] { Language({.successors = 65}); });

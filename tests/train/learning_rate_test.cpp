@@ -7,7 +7,7 @@
 namespace trireme::train {
 namespace {
 
-TEST(LearningRate, IsConstantAfterItsWarmup) {
+TEST(LearningRate, IsConstantAfterWarmup) {
   const LearningRate rate = parse_learning_rate("constant:0.4,warmup=4");
   EXPECT_DOUBLE_EQ(rate.at(0), 0.1);
   EXPECT_DOUBLE_EQ(rate.at(3), 0.4);
@@ -15,7 +15,7 @@ TEST(LearningRate, IsConstantAfterItsWarmup) {
   EXPECT_DOUBLE_EQ(rate.at(1'000'000), 0.4);
 }
 
-TEST(LearningRate, FallsAlongACosine) {
+TEST(LearningRate, CosineDecay) {
   const LearningRate rate = parse_learning_rate("cosine:1,warmup=10,steps=110,least=0.2");
   EXPECT_DOUBLE_EQ(rate.at(9), 1);
   EXPECT_DOUBLE_EQ(rate.at(10), 1);
@@ -25,14 +25,14 @@ TEST(LearningRate, FallsAlongACosine) {
   EXPECT_DOUBLE_EQ(rate.at(500), 0.2);
 }
 
-TEST(LearningRate, FallsAlongALine) {
+TEST(LearningRate, LinearDecay) {
   const LearningRate rate = parse_learning_rate("linear:1,steps=100");
   EXPECT_DOUBLE_EQ(rate.at(0), 1);
   EXPECT_DOUBLE_EQ(rate.at(25), 0.75);
   EXPECT_DOUBLE_EQ(rate.at(100), 0);
 }
 
-TEST(LearningRate, StaysAndFallsAtTheEnd) {
+TEST(LearningRate, WsdHoldsThenDecays) {
   const LearningRate rate = parse_learning_rate("wsd:1,warmup=10,steps=100,decay=20,least=0.5");
   EXPECT_DOUBLE_EQ(rate.at(4), 0.5);
   EXPECT_DOUBLE_EQ(rate.at(79), 1);
@@ -41,7 +41,7 @@ TEST(LearningRate, StaysAndFallsAtTheEnd) {
   EXPECT_DOUBLE_EQ(rate.at(100), 0.5);
 }
 
-TEST(LearningRate, NeverRisesAfterTheWarmupNorLeavesItsRange) {
+TEST(LearningRate, NeverRisesAfterWarmupOrLeavesRange) {
   for (const char* text :
        {"cosine:1e-3,warmup=7,steps=50,least=1e-5", "linear:1e-3,warmup=50,steps=50",
         "wsd:1e-3,warmup=7,steps=50,decay=43", "constant:1e-3"}) {
@@ -54,7 +54,7 @@ TEST(LearningRate, NeverRisesAfterTheWarmupNorLeavesItsRange) {
   }
 }
 
-TEST(LearningRate, ReadsBackWhatItPrints) {
+TEST(LearningRate, TextRoundTrips) {
   for (const char* text : {"constant:0.01", "cosine:0.001,warmup=100,steps=2000,least=0.0001",
                            "linear:3e-05,steps=10", "wsd:0.0003,warmup=5,steps=1000,decay=200"}) {
     EXPECT_EQ(to_text(parse_learning_rate(text)), text);
@@ -63,7 +63,7 @@ TEST(LearningRate, ReadsBackWhatItPrints) {
             (LearningRate{.shape = Decay::Cosine, .peak = 1e-3, .warmup = 2, .steps = 5}));
 }
 
-TEST(LearningRate, SaysWhatIsWrongWithAText) {
+TEST(LearningRate, ReportsParseErrors) {
   const auto refuses = [](const char* text, const char* words) {
     expect_error(ErrorKind::Usage, words, [&] { (void)parse_learning_rate(text); });
   };
@@ -85,7 +85,7 @@ TEST(LearningRate, SaysWhatIsWrongWithAText) {
           "the least rate, 2, is above the peak, 1");
 }
 
-TEST(LearningRate, ANumberIsThePeakOfTheDefault) {
+TEST(LearningRate, NumberSetsPeakOfDefaultSchedule) {
   const LearningRate otherwise{
       .shape = Decay::Cosine, .peak = 2e-3, .warmup = 5, .steps = 50, .decay = 0, .least = 2e-4};
   const LearningRate rate = parse_learning_rate("3e-4", otherwise);
@@ -96,7 +96,7 @@ TEST(LearningRate, ANumberIsThePeakOfTheDefault) {
   EXPECT_DOUBLE_EQ(rate.least, 3e-5);
 }
 
-TEST(LearningRate, TakesTheLengthOfTheRun) {
+TEST(LearningRate, UsesRunLength) {
   const LearningRate otherwise{.steps = 70};
   EXPECT_EQ(parse_learning_rate("linear:1e-3,warmup=7", otherwise).steps, 70);
   EXPECT_EQ(parse_learning_rate("linear:1e-3,steps=9", otherwise).steps, 9);

@@ -91,7 +91,7 @@ class Half {
   Bytestring targets_;
 };
 
-TEST(LossScale, AnOverflowChangesNothingButTheScale) {
+TEST(LossScale, OverflowChangesOnlyScale) {
   constexpr double kFar = 0x1p40;
   Half half({.initial = kFar});
   const Bytestring before = half.everything();
@@ -139,7 +139,7 @@ TEST(LossScale, GrowsAfterGoodSteps) {
 }
 
 /// Infinite weights do not change the scale, and the first node affected is found.
-TEST(LossScale, ALossThatIsNoNumberIsNoOverflow) {
+TEST(LossScale, NaNLossIsNotOverflow) {
   Half half({.initial = 1024});
   (void)half.step();
   const ModelParameter parameter = half.trainer().model().parameters.front();
@@ -156,7 +156,7 @@ TEST(LossScale, ALossThatIsNoNumberIsNoOverflow) {
 }
 
 /// At the minimum scale, an overflow is the model's own.
-TEST(LossScale, StopsAtTheLeast) {
+TEST(LossScale, StopsAtMinimum) {
   Half half({.initial = 0x1p40, .min = 0x1p38, .max = 0x1p40});
   EXPECT_TRUE(half.step().overflowed);
   EXPECT_TRUE(half.step().overflowed);
@@ -166,7 +166,7 @@ TEST(LossScale, StopsAtTheLeast) {
   EXPECT_EQ(last.loss_scale, 0x1p38);
 }
 
-TEST(LossScale, IsResumedBitForBit) {
+TEST(LossScale, ResumesBitForBit) {
   const LossScaling scaling{.initial = 0x1p20, .interval = 4};
   Half whole(scaling);
   Half begun(scaling);
@@ -222,7 +222,7 @@ std::vector<StepResult> three_steps(const Plan& plan, Communicator* communicator
   return results;
 }
 
-TEST(LossScale, AllRanksSkipTheStepThatOverflowedOnOne) {
+TEST(LossScale, AllRanksSkipStepThatOverflowedOnOneRank) {
   const std::vector<StepResult> alone = three_steps({}, nullptr);
   EXPECT_EQ(alone[0].overflowed, false);
   ASSERT_EQ(alone[1].overflowed, true);

@@ -49,7 +49,7 @@ std::int64_t kept_bytes_of(const Program& program, Category category) {
 }
 
 /// 2 bytes for the parameter, 2 for its gradient, 12 for the copy and both moments.
-TEST(Master, AParameterTakesSixteenBytes) {
+TEST(Master, ParameterTakesSixteenBytes) {
   const std::unique_ptr<Device> device = make_cpu_device({.threads = 1});
   const Trainer trainer(bf16_options(), *device);
   const std::int64_t count = trainer.parameter_count();
@@ -63,7 +63,7 @@ TEST(Master, AParameterTakesSixteenBytes) {
 
 /// The copy starts equal to the parameter; after some steps the parameter is the copy rounded, and the copy has more
 /// digits.
-TEST(Master, TheParameterIsItsCopyRounded) {
+TEST(Master, ParameterIsRoundedMasterCopy) {
   const std::unique_ptr<Device> device = make_cpu_device({.threads = 1});
   Trainer trainer(bf16_options(), *device);
   for (const int steps : {0, 3}) {
@@ -94,7 +94,7 @@ TEST(Master, TheParameterIsItsCopyRounded) {
 }
 
 /// ZeRO shards the copy like the moments; the losses stay the same, bit for bit.
-TEST(Master, IsCutByZeroLikeOtherState) {
+TEST(Master, IsShardedByZero) {
   std::array<std::int64_t, 4> state{};
   std::array<std::vector<double>, 4> losses;
   for (const int zero : {0, 1, 2, 3}) {

@@ -23,7 +23,7 @@ std::unique_ptr<Device> one_thread() {
   return make_cpu_device({.threads = 1, .pinned = false});
 }
 
-TEST(MemoryPlan, IsWhatTheTrainerTakes) {
+TEST(MemoryPlan, MatchesTrainer) {
   const std::unique_ptr<Device> device = one_thread();
   for (const RecomputeMode mode : {RecomputeMode::None, RecomputeMode::Full}) {
     TrainerOptions options = small_training();
@@ -39,7 +39,7 @@ TEST(MemoryPlan, IsWhatTheTrainerTakes) {
   }
 }
 
-TEST(MemoryPlan, CountsWhatSynchronizationKeeps) {
+TEST(MemoryPlan, CountsSynchronizationState) {
   const std::unique_ptr<Device> device = one_thread();
   TrainerOptions options = small_training();
   const MemoryNeed alone = plan_memory(options, *device);
@@ -74,7 +74,7 @@ TEST(MemoryPlan, KeepsNoLogits) {
 }
 
 /// For every rank of a plan, without compiling anything.
-TEST(MemoryPlan, IsPredicted) {
+TEST(MemoryPlan, IsPredictedWithoutCompiling) {
   const std::unique_ptr<Device> device = one_thread();
   TrainerOptions options = small_training();
   options.plan.mesh = parse_mesh("pipe=2,data=2");
@@ -93,7 +93,7 @@ TEST(MemoryPlan, IsPredicted) {
 }
 
 /// Candidates that cannot fit are not compiled: only the original options are, their step and their evaluation.
-TEST(MemoryPlan, CompilesOnlyFixesThatMayFit) {
+TEST(MemoryPlan, CompilesOnlyPlausibleFixes) {
   const std::unique_ptr<Device> device = one_thread();
   const std::int64_t before = compilation_count();
   EXPECT_TRUE(find_memory_fixes(small_training(), {1000}, *device).empty());
@@ -101,7 +101,7 @@ TEST(MemoryPlan, CompilesOnlyFixesThatMayFit) {
 }
 
 /// All of them fit at the stated cost, and the batch is the largest possible.
-TEST(MemoryPlan, FixesFit) {
+TEST(MemoryPlan, SuggestedFixesFit) {
   const std::unique_ptr<Device> device = one_thread();
   const TrainerOptions options = small_training();
   const MemoryNeed need = plan_memory(options, *device);
@@ -124,7 +124,7 @@ TEST(MemoryPlan, FixesFit) {
 }
 
 /// Only recomputation costs FLOPs, and more of it costs more.
-TEST(MemoryPlan, KnowsWhatFixesCost) {
+TEST(MemoryPlan, ReportsCostOfFixes) {
   const std::unique_ptr<Device> device = one_thread();
   const TrainerOptions options = small_training();
   const MemoryNeed need = plan_memory(options, *device);
@@ -134,7 +134,7 @@ TEST(MemoryPlan, KnowsWhatFixesCost) {
   }
 }
 
-TEST(MemoryPlan, FixesIncludeMicrobatchesAndNoMasterWeights) {
+TEST(MemoryPlan, FixesIncludeMicrobatchesAndDroppingMasterWeights) {
   const std::unique_ptr<Device> device = one_thread();
   TrainerOptions options = small_training();
   ModelConfig config = preset_model("gpt-nano");

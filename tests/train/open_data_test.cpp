@@ -39,7 +39,7 @@ class OpenTrainData : public ::testing::Test {
   ModelConfig model_;
 };
 
-TEST_F(OpenTrainData, GivesATokenFileTheModelsVocabulary) {
+TEST_F(OpenTrainData, TokenFileUsesModelVocabulary) {
   settings_.data = {folder_.file("llama2.bin", token_file(31999))};
   EXPECT_EQ(vocabulary(), 32000);
   settings_.data = {folder_.file("other.bin", token_file(32000))};
@@ -50,7 +50,7 @@ TEST_F(OpenTrainData, GivesATokenFileTheModelsVocabulary) {
   EXPECT_EQ(vocabulary(), 32001);
 }
 
-TEST_F(OpenTrainData, GivesAPresetTheVocabularyOfTheFilesFormat) {
+TEST_F(OpenTrainData, PresetUsesVocabularyOfFileFormat) {
   model_ = preset_model("gpt-mini");
   settings_.data = {folder_.file("gpt2.bin", token_file(50256))};
   EXPECT_EQ(vocabulary(), 50257);
@@ -62,7 +62,7 @@ TEST_F(OpenTrainData, GivesAPresetTheVocabularyOfTheFilesFormat) {
   EXPECT_EQ(vocabulary(), 128256);
 }
 
-TEST_F(OpenTrainData, TakesALargerVocabularyThanTheDataHas) {
+TEST_F(OpenTrainData, AcceptsLargerVocabularyThanDataHas) {
   settings_.data = {folder_.file("text", std::string(100, 'a'))};
   settings_.vocabulary = 320;
   const TrainData data = open_train_data(settings_, model_);
@@ -98,7 +98,7 @@ TEST_F(OpenTrainData, JoinsFilesAndFolders) {
                [&] { (void)vocabulary(); });
 }
 
-TEST_F(OpenTrainData, ValidatesOnItsOwnFiles) {
+TEST_F(OpenTrainData, SupportsSeparateValidationFiles) {
   settings_.data = {folder_.file("a", "abcdefgh")};
   settings_.validation_data = {folder_.file("b", "vwxyz")};
   const TrainData data = open_train_data(settings_, model_);
@@ -107,7 +107,7 @@ TEST_F(OpenTrainData, ValidatesOnItsOwnFiles) {
   expect_error(ErrorKind::Usage, "--validation-data: ", [&] { (void)vocabulary(); });
 }
 
-TEST_F(OpenTrainData, RefusesWhatIsNotText) {
+TEST_F(OpenTrainData, RejectsBinaryFiles) {
   const auto refuses = [&](const std::string& content, const std::string& words) {
     settings_.data = {folder_.file("x", content + std::string(100, 'a'))};
     expect_error(ErrorKind::Usage, words, [&] { (void)vocabulary(); });

@@ -18,7 +18,7 @@ std::vector<std::int64_t> all_of(std::int64_t n, std::uint64_t seed) {
   return values;
 }
 
-TEST(Permutation, HasEveryNumberOnce) {
+TEST(Permutation, ContainsEveryNumberOnce) {
   for (std::int64_t n = 1; n <= 300; ++n) {
     for (const std::uint64_t seed : {0, 1, 7}) {
       std::vector<std::int64_t> values = all_of(n, seed);
@@ -30,7 +30,7 @@ TEST(Permutation, HasEveryNumberOnce) {
   }
 }
 
-TEST(Permutation, DiffersBySeedAndIsTheSameAgain) {
+TEST(Permutation, IsDeterminedBySeed) {
   EXPECT_NE(all_of(100, 1), all_of(100, 2));
   EXPECT_EQ(all_of(100, 1), all_of(100, 1));
 }
@@ -44,7 +44,7 @@ TEST(Permutation, WorksOnHugeRanges) {
 
 // In a random order every number is equally likely in every position: over 8000 seeds, each of the 8 positions of the
 // first number occurs 1000 +- 30 times.
-TEST(Permutation, PutsTheFirstAnywhere) {
+TEST(Permutation, FirstElementMovesAnywhere) {
   std::vector<int> counts(8);
   for (std::uint64_t seed = 0; seed < 8000; ++seed) {
     ++counts[Permutation(8, seed).at(0)];

@@ -37,7 +37,7 @@ TEST(CandidatePlans, CoverEveryMesh) {
   EXPECT_EQ(summary_of(plans.front()), "data=4");
 }
 
-TEST(CandidatePlans, KeepWhatIsFixed) {
+TEST(CandidatePlans, KeepFixedSettings) {
   PlanChoiceOptions options;
   options.fixed.zero = 2;
   options.fixed.microbatches = 3;
@@ -66,7 +66,7 @@ RunOptions small_run() {
 }
 
 /// Every kernel takes the same time there, so that ranks that run half of the kernels win.
-TEST(PlanChoice, TakesTheFastest) {
+TEST(PlanChoice, PicksFastest) {
   const PlanChoice choice = choose_plan(small_run(), {.ranks = {2}, .budget = kEverything});
   EXPECT_EQ(summary_of(choice.best().plan), "pipe=2, 2 micro-batches");
   EXPECT_TRUE(std::ranges::is_sorted(choice.candidates, {}, &PlanCandidate::step));
@@ -78,7 +78,7 @@ TEST(PlanChoice, TakesTheFastest) {
   }
 }
 
-TEST(PlanChoice, IsTheSameEveryTime) {
+TEST(PlanChoice, IsReproducible) {
   const PlanChoice one = choose_plan(small_run(), {.ranks = {1, 2}, .budget = kEverything});
   const PlanChoice two = choose_plan(small_run(), {.ranks = {1, 2}, .budget = kEverything});
   ASSERT_EQ(one.candidates.size(), two.candidates.size());
@@ -89,7 +89,7 @@ TEST(PlanChoice, IsTheSameEveryTime) {
 }
 
 /// Sharding the optimizer's state does not help enough; sharding everything does.
-TEST(PlanChoice, TakesOnlyWhatFits) {
+TEST(PlanChoice, PicksOnlyPlansThatFit) {
   RunOptions run = small_run();
   PlanChoice all = choose_plan(run, {.ranks = {2}, .budget = kEverything});
   const auto least = std::ranges::min_element(all.candidates, {}, &PlanCandidate::memory);
@@ -104,13 +104,13 @@ TEST(PlanChoice, TakesOnlyWhatFits) {
                [&] { (void)choose_plan(run, {.ranks = {2}, .budget = kEverything}); });
 }
 
-TEST(PlanChoice, StopsWhenTheBudgetIsSpent) {
+TEST(PlanChoice, StopsWhenBudgetIsSpent) {
   const PlanChoice choice = choose_plan(small_run(), {.ranks = {2}, .budget = 0});
   EXPECT_EQ(choice.candidates.size(), 1U);
   EXPECT_GT(choice.skipped, 5U);
 }
 
-TEST(PlanChoice, RefusesWhatItCannotChoose) {
+TEST(PlanChoice, RejectsUnsupportedRequests) {
   RunOptions run = small_run();
   PlanChoiceOptions options{.ranks = {2}, .search_microbatches = false, .budget = kEverything};
   options.fixed.microbatches = 64;

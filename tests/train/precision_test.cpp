@@ -28,7 +28,7 @@ Distance distance(const char* model, DType dtype) {
 }
 
 /// A bf16 number has a relative error of up to 1/256. Measured: 0.1 % to 0.9 % on average, 0.5 % to 5 % at most.
-TEST(Bf16, FollowsTheCurveOfF32) {
+TEST(Bf16, TracksF32LossCurve) {
   for (const char* model : {"gpt", "llama", "experts", "depths", "conv"}) {
     const Distance found = distance(model, DType::BF16);
     EXPECT_LT(found.mean, 0.02) << model;
@@ -38,7 +38,7 @@ TEST(Bf16, FollowsTheCurveOfF32) {
 }
 
 /// A squared error doubles the relative error of the output. Measured: 3.5 % on average, 10 % at most.
-TEST(Bf16, FollowsTheCurveOfF32InARegression) {
+TEST(Bf16, TracksF32LossCurveInRegression) {
   const Distance found = distance("mlp", DType::BF16);
   EXPECT_LT(found.mean, 0.07);
   EXPECT_LT(found.most, 0.20);
@@ -46,7 +46,7 @@ TEST(Bf16, FollowsTheCurveOfF32InARegression) {
 
 /// An f16 number has a relative error of up to 1/2048. Measured: 0.02 % to 0.3 % on average, 0.1 % to 2.2 % at most;
 /// the maximum is for models that route tokens to experts.
-TEST(F16, FollowsTheCurveOfF32) {
+TEST(F16, TracksF32LossCurve) {
   for (const char* model : {"gpt", "llama", "experts", "depths", "conv", "mlp"}) {
     const Distance found = distance(model, DType::F16);
     EXPECT_LT(found.mean, 0.01) << model;

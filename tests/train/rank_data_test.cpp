@@ -85,7 +85,7 @@ class RowsOfBoth : public Batches {
   std::array<std::unique_ptr<Batches>, 2> ranks_;
 };
 
-TEST_F(RankData, TrainsLikeOneDeviceOnTheSameRows) {
+TEST_F(RankData, TrainsLikeOneDeviceOnSameRows) {
   for (const auto& [mesh, microbatches] :
        {std::pair("data=2", 1), {"data=2", 2}, {"data=2,tensor=2", 1}, {"data=2,pipe=2", 2}}) {
     RunOptions alone = options("", microbatches);
@@ -155,7 +155,7 @@ TEST_F(RankData, SendsNoSamples) {
   EXPECT_EQ(bytes_of_a_step(large), sent);
 }
 
-TEST_F(RankData, RefusesWhatCannotBe) {
+TEST_F(RankData, RejectsInvalidOptions) {
   const auto refusal = [&](const std::function<void(RunOptions&)>& change) {
     RunOptions run = options("data=2", 1);
     change(run);

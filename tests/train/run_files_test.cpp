@@ -25,7 +25,7 @@
 namespace trireme::train {
 namespace {
 
-TEST(SaveInterval, IsStepsOrATimeOrBoth) {
+TEST(SaveInterval, AcceptsStepsTimeOrBoth) {
   EXPECT_EQ(parse_save_interval("200").steps, 200);
   EXPECT_EQ(parse_save_interval("200").time.count, 0);
   EXPECT_EQ(parse_save_interval("10min").steps, 0);
@@ -37,7 +37,7 @@ TEST(SaveInterval, IsStepsOrATimeOrBoth) {
   EXPECT_EQ(parse_save_interval(TrainSettings{}.save_every).time.count, 900);
 }
 
-TEST(SaveInterval, RefusesWhatIsNone) {
+TEST(SaveInterval, RejectsInvalidIntervals) {
   for (const char* text : {"", "often", "-1", "0s", "5,6", "1s,2s", "5,0", "0,5", "5,", "1,2s,3"}) {
     SCOPED_TRACE(text);
     expect_error(ErrorKind::Usage, "invalid interval", [&] { (void)parse_save_interval(text); });
@@ -64,7 +64,7 @@ std::string line(int step) {
   return fmt::format(R"({{"step":{},"loss":1.5}})", step);
 }
 
-TEST(MetricsFile, HasEachStepOnceAfterACrash) {
+TEST(MetricsFile, HasEachStepOnceAfterCrash) {
   const TemporaryFolder folder;
   const std::string path = folder / "metrics.jsonl";
   {
@@ -93,7 +93,7 @@ TEST(MetricsFile, HasEachStepOnceAfterACrash) {
 }
 
 /// A limit on the size of files has the effect of a full disk.
-TEST(MetricsFile, ReportsThatALineCannotBeWritten) {
+TEST(MetricsFile, ReportsWriteFailure) {
   const TemporaryFolder folder;
   const std::string path = folder / "metrics.jsonl";
   MetricsFile file(path, 0);
@@ -128,7 +128,7 @@ pid_t start_owner(const std::string& folder) {
   return owner;
 }
 
-TEST(RunLock, NamesTheOwnerAndSurvivesItsDeath) {
+TEST(RunLock, NamesOwnerAndSurvivesItsDeath) {
   const TemporaryFolder folder;
   const pid_t owner = start_owner(folder.path());
   expect_error(ErrorKind::Usage, fmt::format("is in use by process {} on ", owner),
@@ -141,7 +141,7 @@ TEST(RunLock, NamesTheOwnerAndSurvivesItsDeath) {
             std::string::npos);
 }
 
-TEST(DiskSpace, MustHoldACheckpoint) {
+TEST(DiskSpace, MustHoldCheckpoint) {
   DiskNeed need{.folder = "run", .checkpoint = {1000}, .saved = 0, .keep = 3};
   expect_error(ErrorKind::System, "no room for a checkpoint: one has 1000 B, and the disk of 'run'",
                [&] { (void)check_disk_space(need, {999}); });
@@ -160,7 +160,7 @@ std::string identity_of(const std::string& path) {
   return data_identity(open_train_data(settings, ModelConfig{}), settings);
 }
 
-TEST(DataIdentity, DependsOnTheContentsAlone) {
+TEST(DataIdentity, DependsOnlyOnContents) {
   const TemporaryFolder folder;
   const std::string text = "many rowers pull as one; each of them keeps the time of the others";
   const std::string identity = identity_of(folder.file("a", text));
@@ -174,7 +174,7 @@ TEST(DataIdentity, DependsOnTheContentsAlone) {
   EXPECT_NE(identity, identity_of(folder.file("e", text + text)));
 }
 
-TEST(DataIdentity, IsComparedWithTheRuns) {
+TEST(DataIdentity, IsComparedWithRun) {
   const TemporaryFolder folder;
   TrainSettings settings;
   settings.data = {"book.txt"};
@@ -187,7 +187,7 @@ TEST(DataIdentity, IsComparedWithTheRuns) {
 }
 
 /// Copying from a file that has been truncated is an error, not the end of the process.
-TEST(TokenFile, ReportsThatItWasTruncated) {
+TEST(TokenFile, ReportsTruncation) {
   const TemporaryFolder folder;
   const std::string path = folder.file("text", std::string(100'000, 'a'));
   const Tokens tokens = open_bytes(path);

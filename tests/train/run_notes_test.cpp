@@ -68,7 +68,7 @@ TEST(RunNotes, NameOptionsWithoutEffect) {
             "--master none has no effect: f32 weights have no master copies");
 }
 
-TEST(RunNotes, NameAValidationThatComesAfterTheEnd) {
+TEST(RunNotes, NameValidationAfterEndOfRun) {
   Case late;
   late.settings.steps = 20;
   late.settings.validate_every = 21;
@@ -78,7 +78,7 @@ TEST(RunNotes, NameAValidationThatComesAfterTheEnd) {
   EXPECT_EQ(late.notes(), "");
 }
 
-TEST(RunNotes, NameSettingsOfLanguageModels) {
+TEST(RunNotes, NameIgnoredLanguageModelSettings) {
   Case one;
   one.settings.vocabulary = 99;
   one.settings.validation = 0.25;
@@ -90,7 +90,7 @@ TEST(RunNotes, NameSettingsOfLanguageModels) {
       "training data");
 }
 
-TEST(RunNotes, KnowWhichDataIsForValidation) {
+TEST(RunNotes, NameIgnoredValidationShare) {
   Case files;
   files.settings.validation_data = {"held-out.txt"};
   files.settings.validate_every = 3;
@@ -100,7 +100,7 @@ TEST(RunNotes, KnowWhichDataIsForValidation) {
   EXPECT_EQ(files.notes(), "");
 }
 
-TEST(RunNotes, NameABalanceThatIsThatOfTheBatch) {
+TEST(RunNotes, NotePerBatchBalanceLoss) {
   Case experts;
   experts.model.experts = 4;
   experts.model.balance_groups = 0;
@@ -109,7 +109,7 @@ TEST(RunNotes, NameABalanceThatIsThatOfTheBatch) {
   EXPECT_EQ(experts.notes(), "");
 }
 
-TEST(RunNotes, KnowTheMachine) {
+TEST(RunNotes, CheckMachine) {
   Case one;
   one.settings.threads = 500;
   one.settings.gpu_exchange = "nccl";
@@ -129,7 +129,7 @@ TEST(RunNotes, NameCheckpointsThatAreNotSaved) {
   EXPECT_EQ(one.notes(), "--keep 5 has no effect: --save-every 0 saves one checkpoint, at the end");
 }
 
-TEST(RunNotes, WarnAboutRanksThatWillIdle) {
+TEST(RunNotes, WarnAboutIdleRanks) {
   Case data = on_mesh("data=4");
   data.settings.batch = 3;
   EXPECT_EQ(data.notes(),

@@ -41,7 +41,7 @@ constexpr const char* kStep =
     R"({"step":1,"loss":4.5,"gradient_norm":1.5,"learning_rate":0.001,"seconds":0.5,)"
     R"("tokens_per_second":100.5,"mfu":0.25,"hfu":0.5,"peak_memory_bytes":10})";
 
-TEST(RunRecord, FactsReadBackAsTheyWere) {
+TEST(RunRecord, FactsRoundTrip) {
   const RecordedFacts recorded{.facts = some_facts(), .environment = find_environment()};
   const std::string text = to_text(recorded);
   EXPECT_EQ(to_text(parse_facts(text, "facts.json")), text);
@@ -54,14 +54,14 @@ TEST(RunRecord, FactsReadBackAsTheyWere) {
   expect_error(ErrorKind::Input, "facts.json", [] { (void)parse_facts("{}", "facts.json"); });
 }
 
-TEST(RunRecord, NeedsTheFolderOfARun) {
+TEST(RunRecord, RequiresRunFolder) {
   const TemporaryFolder folder;
   expect_error(ErrorKind::Usage, "is not the folder of a run",
                [&] { (void)read_run(folder.path()); });
 }
 
 /// As in the first moments of a run: the last line is only half written.
-TEST(RunRecord, ReadsARunThatHasOnlyBegun) {
+TEST(RunRecord, ReadsRunWithoutSteps) {
   const TemporaryFolder folder;
   (void)folder.file("settings.json", to_text(TrainSettings()));
   EXPECT_TRUE(read_run(folder.path()).steps.empty());
@@ -79,7 +79,7 @@ TEST(RunRecord, ReadsARunThatHasOnlyBegun) {
   EXPECT_EQ(run.traced_step(), nullptr);
 }
 
-TEST(RunRecord, NamesFilesThatCannotBeRead) {
+TEST(RunRecord, NamesUnreadableFiles) {
   const TemporaryFolder folder;
   (void)folder.file("settings.json", to_text(TrainSettings()));
   (void)folder.file("metrics.jsonl", std::string(kStep) + "\nnonsense\n" + kStep + "\n");

@@ -26,7 +26,7 @@ RunRequest resume(const std::string& folder) {
   return request;
 }
 
-TEST(RunRequest, KeepsTheSettingsOfTheRunThatResumes) {
+TEST(RunRequest, KeepsSettingsOfResumedRun) {
   const TemporaryFolder folder;
   RunRequest request = resume(folder.path());
   request.run.settings.steps = 9;
@@ -38,14 +38,14 @@ TEST(RunRequest, KeepsTheSettingsOfTheRunThatResumes) {
   EXPECT_EQ(request.run.memory_limit, Bytes{1 << 30});
 }
 
-TEST(RunRequest, NamesTheOptionOfAFolderWithoutARun) {
+TEST(RunRequest, NamesOptionOfFolderWithoutRun) {
   const TemporaryFolder folder;
   RunRequest request;
   request.run.resume = folder.path();
   expect_error(ErrorKind::Usage, "--resume: '", [&] { complete_settings(request); });
 }
 
-TEST(RunRequest, KeepsThePlanUnlessAnotherIsRequested) {
+TEST(RunRequest, KeepsPlanUnlessAnotherIsRequested) {
   const TemporaryFolder folder;
   RunRequest request = resume(folder.path());
   EXPECT_EQ(to_text(requested_plan(request).mesh), "tensor=2");
@@ -59,7 +59,7 @@ TEST(RunRequest, KeepsThePlanUnlessAnotherIsRequested) {
                [&] { (void)requested_plan(request); });
 }
 
-TEST(RunRequest, ChoosesAPlanOnlyForRanksThatItStarts) {
+TEST(RunRequest, ChoosesPlanOnlyForRanksItStarts) {
   RunRequest request;
   EXPECT_FALSE(chooses_plan(request));
   request.plan.mesh = "auto";

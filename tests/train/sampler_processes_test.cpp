@@ -229,7 +229,7 @@ void expect_survived(const std::function<Fate(Notes&)>& fate, TransportKind tran
   expect_consumed_once(*notes, 1U << 2U);
 }
 
-TEST(SamplePool, WorkerKilledAtAnyPlaceLosesNothing) {
+TEST(SamplePool, WorkerKilledAtAnyPointLosesNothing) {
   for (const TransportKind transport : {TransportKind::SharedMemory, TransportKind::Tcp}) {
     for (const Moment moment : {Moment::Start, Moment::Taken, Moment::Confirmed}) {
       for (const int batch : {0, 5}) {
@@ -267,7 +267,7 @@ TEST(SamplePool, WorkerKilledAtAnyTimeLosesNothing) {
 }
 
 // When it dies, the others have nothing to take. They wait for its samples.
-TEST(SamplePool, LastWorkerWithSamplesIsKilled) {
+TEST(SamplePool, SurvivesDeathOfLastWorkerWithSamples) {
   const SharedNotes notes;
   const auto fate_of = [&](Rank rank) {
     if (rank != 2) {
@@ -292,7 +292,7 @@ TEST(SamplePool, LastWorkerWithSamplesIsKilled) {
 
 // It is stopped while it has samples, the master gives up on it, and it continues after others have consumed them: too
 // late to confirm.
-TEST(SamplePool, StoppedWorkerIsGivenUpAndCannotConfirmLater) {
+TEST(SamplePool, StoppedWorkerIsDroppedAndCannotConfirmLater) {
   const SharedNotes notes;
   const auto fate_of = [&](Rank rank) {
     if (rank != 1) {
@@ -311,7 +311,7 @@ TEST(SamplePool, StoppedWorkerIsGivenUpAndCannotConfirmLater) {
   expect_consumed_once(*notes, 1U << 1U);
 }
 
-TEST(SamplePool, WorkerKilledBeforeItJoinsIsLost) {
+TEST(SamplePool, WorkerKilledBeforeJoiningIsDropped) {
   const SharedNotes notes;
   const auto fate_of = [&](Rank rank) {
     if (rank == 2) {
@@ -325,7 +325,7 @@ TEST(SamplePool, WorkerKilledBeforeItJoinsIsLost) {
 
 // It is alive, but takes longer for its second batch than the master's limit of 30 deadlines. The others wait
 // meanwhile.
-TEST(LongSamplePool, LateWorkerIsGivenUpAndCannotConfirmLater) {
+TEST(LongSamplePool, LateWorkerIsDroppedAndCannotConfirmLater) {
   const SharedNotes notes;
   const auto fate_of = [&](Rank rank) {
     if (rank != 1) {
@@ -353,7 +353,7 @@ TEST(SamplePool, EndsWhenNoWorkerIsLeft) {
   EXPECT_EQ(notes->left_over, kSamples - 4 * 3 * kBatch);
 }
 
-TEST(SamplePool, WorkersHearThatTheMasterDied) {
+TEST(SamplePool, WorkersLearnThatMasterDied) {
   const SharedNotes notes;
   const Serve serve = [&](SampleMaster& master) {
     std::thread([&] {
@@ -373,7 +373,7 @@ TEST(SamplePool, WorkersHearThatTheMasterDied) {
   }
 }
 
-TEST(SampleLists, ListOfAKilledWorkerGoesToTheOthers) {
+TEST(SampleLists, ListOfKilledWorkerGoesToOthers) {
   const SharedNotes notes;
   const std::vector<double> speeds{4, 3, 2, 1, 0};
   const Serve serve = [&](SampleMaster& master) {
@@ -414,7 +414,7 @@ void consume_epoch(Sampler& sampler) {
   }
 }
 
-TEST(SampleLists, MasterDecidesEachWorkersSamplesAndTheirOrder) {
+TEST(SampleLists, MasterAssignsAndOrdersSamplesOfEachWorker) {
   const std::vector<Samples> lists{{}, {9, 2, 2, 40}, {}, {2, 7, 1, 8, 2, 8}};
   const Consumed consumed = run_on_threads(
       4,
@@ -450,7 +450,7 @@ TEST(SampleMaster, ServesEpochAfterEpoch) {
   EXPECT_EQ(totals, (std::vector<std::int64_t>{50, 50, 50}));
 }
 
-TEST(SampleMaster, WorkerThatLeavesGivesBackWhatItHas) {
+TEST(SampleMaster, LeavingWorkerReturnsItsSamples) {
   std::latch taken(1);  // by rank 1; otherwise rank 2 might take all samples first
   const Consumed consumed = run_on_threads(
       3,
@@ -475,7 +475,7 @@ TEST(SampleMaster, WorkerThatLeavesGivesBackWhatItHas) {
 }
 
 // A worker that takes ahead must not wait for itself.
-TEST(SampleMaster, NothingIsGivenWhileTheRestIsUnconfirmed) {
+TEST(SampleMaster, GivesNothingWhileRestIsUnconfirmed) {
   run_on_threads(
       2, [](SampleMaster& master) { (void)master.serve_pool({.samples = 8}); },
       [](Rank, Sampler& sampler) {
@@ -488,7 +488,7 @@ TEST(SampleMaster, NothingIsGivenWhileTheRestIsUnconfirmed) {
       });
 }
 
-TEST(SampleMaster, RefusesWhatCannotBe) {
+TEST(SampleMaster, RejectsInvalidRequests) {
   run_threads(1, [](World& world) {
     EXPECT_EQ(error_message(ErrorKind::Usage, [&] { const SampleMaster master(world.all()); }),
               "sampler: the master is alone in its group, without workers");

@@ -47,7 +47,7 @@ void append(Samples& to, const Samples& some) {
 }
 
 // The even split is an exact partition, even when sizes do not divide and some workers get nothing.
-TEST(Shard, EvenSplitHasEverySampleOnce) {
+TEST(Shard, EvenSplitContainsEverySampleOnce) {
   for (const std::int64_t n : {1, 2, 3, 7, 8, 64, 97, 100}) {
     for (Rank workers = 1; workers <= 12; ++workers) {
       Samples all;
@@ -75,7 +75,7 @@ bool cover(const std::vector<Samples>& shards, unsigned alive, std::int64_t n) {
 
 // Every set of losses of up to 8 workers. R-1 losses are always survived. R losses of neighbors are not, so the test
 // would detect shards that are too large.
-TEST(Shard, ReplicationSurvivesAnyFewerLosses) {
+TEST(Shard, ReplicationSurvivesFewerLossesThanReplicas) {
   for (const std::int64_t n : {8, 61}) {
     for (Rank workers = 1; workers <= 8; ++workers) {
       for (Rank replication = 1; replication <= workers; ++replication) {
@@ -97,7 +97,7 @@ TEST(Shard, ReplicationSurvivesAnyFewerLosses) {
   }
 }
 
-TEST(Shard, ReplicationPutsEachSampleIntoSoManyShards) {
+TEST(Shard, ReplicationPutsEachSampleIntoGivenNumberOfShards) {
   std::map<SampleIndex, int> holders;
   for (Rank w = 0; w < 5; ++w) {
     for (const SampleIndex sample :
@@ -109,7 +109,7 @@ TEST(Shard, ReplicationPutsEachSampleIntoSoManyShards) {
   EXPECT_TRUE(std::ranges::all_of(holders, [](const auto& held) { return held.second == 3; }));
 }
 
-TEST(Shard, KeepsItsSamplesInEveryEpochInAnotherOrder) {
+TEST(Shard, ReordersItsSamplesEveryEpoch) {
   const auto in_epoch = [](std::int64_t epoch) {
     return all_of(
         Shard({.samples = 1000, .workers = 4, .replication = 2, .seed = 9, .epoch = epoch}, 1));
@@ -122,14 +122,14 @@ TEST(Shard, KeepsItsSamplesInEveryEpochInAnotherOrder) {
   EXPECT_NE(sorted(in_epoch(0)), sorted(other));
 }
 
-TEST(Shard, IsThereForHugeData) {
+TEST(Shard, SupportsHugeData) {
   const std::int64_t n = std::int64_t{1} << 61;
   const Shard shard({.samples = n, .workers = 1000, .replication = 7}, 999);
   EXPECT_GE(shard.size(), 7 * (n / 1000));
   EXPECT_LT(shard.at(shard.size() - 1), n);
 }
 
-TEST(Shard, RefusesNumbersThatCannotBe) {
+TEST(Shard, RejectsInvalidNumbers) {
   const auto refused = [](const ShardOptions& options, Rank worker = 0) {
     return error_message(ErrorKind::Usage, [&] { (void)Shard(options, worker); });
   };
@@ -151,7 +151,7 @@ TEST(Shard, RefusesNumbersThatCannotBe) {
             "sampler: place 5 is out of range in a shard of 5");
 }
 
-TEST(ShardSampler, GivesOutEpochAfterEpoch) {
+TEST(ShardSampler, ServesEpochAfterEpoch) {
   const ShardOptions options{.samples = 20, .workers = 3, .replication = 2, .seed = 4};
   const auto sampler = make_sampler(options, 2);
   for (std::int64_t epoch = 0; epoch < 3; ++epoch) {
@@ -166,7 +166,7 @@ TEST(ShardSampler, GivesOutEpochAfterEpoch) {
   }
 }
 
-TEST(ShardSampler, EpochEndsOnceAllIsConfirmed) {
+TEST(ShardSampler, EpochEndsOnceAllSamplesAreConfirmed) {
   const auto sampler = make_sampler({.samples = 3}, 0);
   EXPECT_EQ(sampler->take(5).size(), 3U);
   EXPECT_TRUE(sampler->take(5).empty());
@@ -182,7 +182,7 @@ TEST(ShardSampler, EpochEndsOnceAllIsConfirmed) {
   EXPECT_EQ(sampler->take(5).size(), 3U);
 }
 
-TEST(ListsBySpeed, CutsInProportion) {
+TEST(ListsBySpeed, SplitsInProportion) {
   const std::vector<double> speeds{0, 3, 1, 0, 2};
   const auto lists = lists_by_speed({.samples = 601, .seed = 3}, speeds);
   Samples all;
@@ -194,7 +194,7 @@ TEST(ListsBySpeed, CutsInProportion) {
   EXPECT_EQ(sorted(all), first_numbers(601));
 }
 
-TEST(ListsBySpeed, RefusesSpeedsThatCannotBe) {
+TEST(ListsBySpeed, RejectsInvalidSpeeds) {
   const auto refused = [](std::vector<double> speeds) {
     return error_message(ErrorKind::Usage, [&] { (void)lists_by_speed({.samples = 5}, speeds); });
   };
@@ -329,7 +329,7 @@ TEST(SampleLedger, ListsAreConsumedOnceUnderAnyInterleaving) {
   }
 }
 
-TEST(SampleLedger, TakesTheOwnListThenWhatWasGivenBack) {
+TEST(SampleLedger, ServesOwnListThenReturnedSamples) {
   SampleLedger ledger({{1, 2, 3}, {4, 5}, {}});
   EXPECT_TRUE(ledger.take(2, 5).empty()) << "no worker is lost";
   EXPECT_EQ(ledger.take(1, 1), (Samples{4}));
@@ -339,7 +339,7 @@ TEST(SampleLedger, TakesTheOwnListThenWhatWasGivenBack) {
   EXPECT_EQ(ledger.take(0, 5), (Samples{3, 5}));
 }
 
-TEST(SampleLedger, PoolHasAnotherOrderInEachEpoch) {
+TEST(SampleLedger, PoolOrderDiffersPerEpoch) {
   const auto order = [](std::int64_t epoch) {
     return SampleLedger({.samples = 100, .seed = 1, .epoch = epoch}, 1).take(0, 100);
   };

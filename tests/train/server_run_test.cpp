@@ -57,7 +57,7 @@ class ServerRun : public ::testing::Test {
   int runs_ = 0;
 };
 
-TEST_F(ServerRun, BspDoesNotDependOnTimingOrTheNumberOfServers) {
+TEST_F(ServerRun, BspIsIndependentOfTimingAndServerCount) {
   RunOptions options = server_run("ps:bsp", new_run(), 4);
   const Losses losses = losses_of(options);
   ASSERT_EQ(losses.size(), 12U);
@@ -84,7 +84,7 @@ RunSummary summary_of(RunOptions options) {
   return summary;
 }
 
-TEST_F(ServerRun, EveryStrategyReachesTheLossOfAllReduce) {
+TEST_F(ServerRun, EveryStrategyReachesAllReduceLoss) {
   const auto run = [&](const std::string& sync) {
     RunOptions options = server_run(sync, new_run(), 4);
     options.settings.steps = 60;
@@ -102,7 +102,7 @@ TEST_F(ServerRun, EveryStrategyReachesTheLossOfAllReduce) {
   }
 }
 
-TEST_F(ServerRun, BspHasTheLossesOfATree) {
+TEST_F(ServerRun, BspLossesMatchTree) {
   RunOptions options = server_run("ps:bsp", new_run(), 3);
   options.settings.batch = 6;
   const Losses served = losses_of(options);
@@ -141,7 +141,7 @@ TEST_F(ServerRun, StalenessStaysWithinItsBound) {
   }
 }
 
-TEST_F(ServerRun, AFastWorkerDoesMoreOfAPool) {
+TEST_F(ServerRun, FastWorkerDoesMoreOfPool) {
   RunOptions options = server_run("ps:async,pool", new_run());
   options.settings.steps = 20;
   std::array<std::atomic<int>, 2> shares{};
@@ -154,7 +154,7 @@ TEST_F(ServerRun, AFastWorkerDoesMoreOfAPool) {
   EXPECT_GT(shares[0], shares[1]);
 }
 
-TEST_F(ServerRun, UsesServersThatAreRunning) {
+TEST_F(ServerRun, UsesRunningServers) {
   const ps::LocalServers servers({.servers = 2});
   RunOptions options = server_run("ps:bsp", new_run());
   options.servers.address = servers.coordinator();
@@ -167,7 +167,7 @@ TEST_F(ServerRun, UsesServersThatAreRunning) {
   EXPECT_EQ(losses_of(options), losses);
 }
 
-TEST_F(ServerRun, ANonFiniteLossEndsTheRunOnAllWorkers) {
+TEST_F(ServerRun, NonFiniteLossEndsRunOnAllWorkers) {
   for (const char* sync : {"ps:bsp", "ps:ssp=2", "ps:async,pool"}) {
     RunOptions options = server_run(sync, new_run());
     options.settings.rate = "constant:1e30";
@@ -176,7 +176,7 @@ TEST_F(ServerRun, ANonFiniteLossEndsTheRunOnAllWorkers) {
   }
 }
 
-TEST_F(ServerRun, RefusesServersThatDoNotFit) {
+TEST_F(ServerRun, RejectsMismatchedServers) {
   RunOptions options = server_run("ps:bsp", new_run());
   options.servers = {.count = 2, .replicas = 3};
   EXPECT_NE(problems(options).front().find("--ps-replicas is 3"), std::string::npos);
@@ -216,7 +216,7 @@ void run_processes(RunOptions options, int victim) {
   run_ranks(std::move(options), [](TrainingRun& run) { run.train(); });
 }
 
-TEST_F(ServerRun, AKilledServerChangesNothing) {
+TEST_F(ServerRun, KilledServerChangesNothing) {
   RunOptions options = server_run("ps:bsp", new_run());
   options.servers.lease = {1};
   run_processes(options, -1);

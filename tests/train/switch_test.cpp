@@ -95,7 +95,7 @@ Learned learn_facts(std::int64_t experts) {
   return learned;
 }
 
-TEST(SwitchModel, StoresMoreFactsThanADenseOneForTheSameFlops) {
+TEST(SwitchModel, StoresMoreFactsThanDenseModelForSameFlops) {
   const Learned dense = learn_facts(1);
   const Learned sparse = learn_facts(8);
   EXPECT_NEAR(sparse.flops / dense.flops, 1, 0.05);

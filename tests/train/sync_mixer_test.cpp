@@ -35,11 +35,11 @@ void expect_all(const std::vector<std::vector<float>>& models, float value) {
   }
 }
 
-TEST(GossipMixer, OffsetsOneTwoFourGiveTheMeanOfEightWorkers) {
+TEST(GossipMixer, OffsetsOneTwoFourAverageEightWorkers) {
   expect_all(mixed("gossip", 8, 3), 3.5F);
 }
 
-TEST(GossipMixer, TwoStepsGiveTheMeanOfAWorkerAndTheThreeBehindIt) {
+TEST(GossipMixer, TwoStepsAverageWorkerAndThreePredecessors) {
   const std::vector<std::vector<float>> models = mixed("gossip", 8, 2);
   for (std::size_t worker = 0; worker < models.size(); ++worker) {
     std::size_t sum = 0;
@@ -50,7 +50,7 @@ TEST(GossipMixer, TwoStepsGiveTheMeanOfAWorkerAndTheThreeBehindIt) {
   }
 }
 
-TEST(GossipMixer, ConvergesToTheMeanOfAnyNumberOfWorkers) {
+TEST(GossipMixer, ConvergesToMeanForAnyWorkerCount) {
   for (const Rank workers : {2, 3, 5, 7}) {
     for (const std::vector<float>& model : mixed("gossip", workers, 60)) {
       EXPECT_NEAR(model[0], static_cast<float>(workers - 1) / 2, 1e-4) << workers;
@@ -58,7 +58,7 @@ TEST(GossipMixer, ConvergesToTheMeanOfAnyNumberOfWorkers) {
   }
 }
 
-TEST(GossipMixer, SendsOneModelToOneWorkerInAStep) {
+TEST(GossipMixer, SendsOneModelToOneWorkerPerStep) {
   constexpr std::size_t kElements = 1000;
   run_threads(8, [&](World& world) {
     const std::unique_ptr<Mixer> mixer = make_mixer(parse_sync("gossip"), world.all());
@@ -72,7 +72,7 @@ TEST(GossipMixer, SendsOneModelToOneWorkerInAStep) {
   });
 }
 
-TEST(GossipMixer, AddsTheUpdatesOfAllWorkers) {
+TEST(GossipMixer, AddsUpdatesOfAllWorkers) {
   constexpr Rank kWorkers = 4;
   run_threads(kWorkers, [&](World& world) {
     const std::unique_ptr<Mixer> mixer = make_mixer(parse_sync("gossip"), world.all());
@@ -89,11 +89,11 @@ TEST(GossipMixer, AddsTheUpdatesOfAllWorkers) {
   });
 }
 
-TEST(GroupMixer, TwoSwappedRoundsGiveTheMeanOfSixteenWorkersInGroupsOfFour) {
+TEST(GroupMixer, TwoSwappedRoundsAverageSixteenWorkersInGroupsOfFour) {
   expect_all(mixed("group=4", 16, 2), 7.5F);
 }
 
-TEST(GroupMixer, OneRoundGivesTheMeansOfTheGroups) {
+TEST(GroupMixer, OneRoundAveragesEachGroup) {
   const std::vector<std::vector<float>> models = mixed("group=4", 16, 1);
   for (std::size_t worker = 0; worker < models.size(); ++worker) {
     EXPECT_EQ(models[worker][0], 1.5F + 4 * static_cast<float>(worker / 4));
@@ -104,11 +104,11 @@ TEST(GroupMixer, ThreeRoundsReachEightWorkersInPairs) {
   expect_all(mixed("group=2", 8, 3), 3.5F);
 }
 
-TEST(GroupMixer, GlobalAverageReachesAllAtOnce) {
+TEST(GroupMixer, GlobalAverageReachesAllInOneRound) {
   expect_all(mixed("group=2,global=1", 6, 1), 2.5F);
 }
 
-TEST(GroupMixer, EveryRoundIsAPartitionOfTheWorkers) {
+TEST(GroupMixer, EveryRoundPartitionsWorkers) {
   for (const Rank workers : {2, 5, 6, 16, 17}) {
     for (const Rank size : {2, 3, 4}) {
       for (int round = 0; round < rounds_of(workers, size); ++round) {
@@ -175,7 +175,7 @@ std::vector<TreeTraffic> tree_traffic(Rank workers, std::size_t gradients, std::
   return traffic;
 }
 
-TEST(TreeSteps, SendGradientsUpAndTheModelDown) {
+TEST(TreeSteps, SendGradientsUpAndModelDown) {
   constexpr std::size_t kGradients = 300;
   constexpr std::size_t kModel = 200;
   constexpr std::int64_t kUp = kGradients * sizeof(float);

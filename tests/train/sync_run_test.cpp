@@ -38,7 +38,7 @@ class SyncRun : public ::testing::Test {
   int runs_ = 0;
 };
 
-TEST_F(SyncRun, EveryStrategyReachesTheLossOfAllReduce) {
+TEST_F(SyncRun, EveryStrategyReachesAllReduceLoss) {
   constexpr int kWorkers = 4;
   const Ran together = run_all(small_run("allreduce", new_run(), kWorkers));
   EXPECT_FALSE(together.steps.at(1).sync.has_value());
@@ -97,7 +97,7 @@ TEST_F(SyncRun, ResumesUnderAnotherStrategy) {
   }
 }
 
-TEST_F(SyncRun, ValidatesTheAverageWithoutChangingTheRun) {
+TEST_F(SyncRun, ValidatesAverageWithoutChangingRun) {
   RunOptions options = small_run("local=4", new_run());
   options.settings.steps = 8;
   const Ran without = run_all(options);
@@ -111,7 +111,7 @@ TEST_F(SyncRun, ValidatesTheAverageWithoutChangingTheRun) {
   }
 }
 
-TEST_F(SyncRun, AllWorkersStopAtTheSameStep) {
+TEST_F(SyncRun, AllWorkersStopAtSameStep) {
   for (const char* sync : {"tree", "local=4", "hogwild", "ps:bsp", "ps:ssp=3,pool"}) {
     SCOPED_TRACE(sync);
     RunOptions options = small_run(sync, new_run());
@@ -132,7 +132,7 @@ TEST_F(SyncRun, AllWorkersStopAtTheSameStep) {
   }
 }
 
-TEST_F(SyncRun, ASlowWorkerFallsBehindOnlyWhereNobodyWaits) {
+TEST_F(SyncRun, SlowWorkerFallsBehindOnlyWithoutBarriers) {
   const auto staleness = [&](const std::string& sync) {
     RunOptions options = small_run(sync, new_run());
     options.settings.steps = 12;
@@ -147,7 +147,7 @@ TEST_F(SyncRun, ASlowWorkerFallsBehindOnlyWhereNobodyWaits) {
   EXPECT_GE(staleness("local=12"), 3);
 }
 
-TEST_F(SyncRun, ANonFiniteLossEndsTheRunOnAllWorkers) {
+TEST_F(SyncRun, NonFiniteLossEndsRunOnAllWorkers) {
   RunOptions options = small_run("local=4", new_run());
   options.settings.rate = "constant:1e30";
   options.settings.clip = 0;
@@ -221,7 +221,7 @@ std::vector<double> losses_of(const std::string& sync, int steps) {
   return losses;
 }
 
-TEST(LocalSteps, AveragedAfterEachStepOfSgdEqualAllReduce) {
+TEST(LocalSteps, AveragingAfterEverySgdStepMatchesAllReduce) {
   const std::vector<double> together = losses_of("allreduce", 30);
   const std::vector<double> local = losses_of("local=1", 30);
   const std::vector<double> rarely = losses_of("local=30", 30);

@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-TEST(SyncSpec, TextReadsBack) {
+TEST(SyncSpec, TextRoundTrips) {
   for (const char* text :
        {"allreduce", "tree", "gossip", "group=4", "group=4,global=10", "local=8", "hogwild",
         "ps:bsp", "ps:ssp=3", "ps:essp=0", "ps:async", "ps:async,inconsistent", "ps:ssp=3,pool",
@@ -17,7 +17,7 @@ TEST(SyncSpec, TextReadsBack) {
   }
 }
 
-TEST(SyncSpec, RefusesWhatIsWrong) {
+TEST(SyncSpec, RejectsInvalidSpecs) {
   for (const char* text :
        {"", "all-reduce", "group", "group=", "group=x", "group=4,global=", "group=4,global=0",
         "local=4,global=2", "gossip=2", "ps:ssp", "gossip,pool", "ps:async,pool,inconsistent"}) {
@@ -43,7 +43,7 @@ std::string problem_of(const std::string& sync, const std::string& mesh,
   return found.empty() ? "" : found.front();
 }
 
-TEST(SyncSpec, FitsAPlanOrSaysWhyNot) {
+TEST(SyncSpec, FitsPlanOrExplainsWhyNot) {
   const auto contains = [](const std::string& text, const std::string& words) {
     EXPECT_NE(text.find(words), std::string::npos) << text;
   };

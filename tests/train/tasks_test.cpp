@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kMany = 20000;
 
-TEST(WaveTask, HasTheVarianceThatItSays) {
+TEST(WaveTask, HasStatedVariance) {
   const WaveTask task({.inputs = 3, .outputs = 2, .frequency = 0.8, .noise = 0.2, .seed = 5});
   std::vector<float> x(3 * kMany);
   std::vector<float> targets(2 * kMany);
@@ -31,7 +31,7 @@ TEST(WaveTask, HasTheVarianceThatItSays) {
 }
 
 /// Waves of frequency 0 are flat, which leaves the noise.
-TEST(WaveTask, HasTheNoiseThatItSays) {
+TEST(WaveTask, HasStatedNoise) {
   const WaveTask task({.inputs = 2, .outputs = 1, .frequency = 0, .noise = 0.3, .seed = 1});
   std::vector<float> x(2 * kMany);
   std::vector<float> targets(kMany);
@@ -82,7 +82,7 @@ std::vector<std::vector<float>> patterns_of(PatternOptions options) {
   return patterns;
 }
 
-TEST(PatternTask, HasTheShareOfWrongLabelsThatItSays) {
+TEST(PatternTask, HasStatedShareOfWrongLabels) {
   const PatternOptions options{.size = 7, .classes = 5, .noise = 0, .wrong_share = 0.2, .seed = 2};
   const PatternTask task(options);
   const std::vector<std::vector<float>> patterns = patterns_of(options);
@@ -107,7 +107,7 @@ TEST(PatternTask, HasTheShareOfWrongLabelsThatItSays) {
 }
 
 /// Any part of a stream can be generated on its own, and streams differ.
-TEST(Tasks, ExamplesFollowFromTheirNumbers) {
+TEST(Tasks, ExamplesDependOnlyOnTheirIndex) {
   const auto draw = [](std::uint64_t seed, DataPosition at, std::size_t count) {
     const auto batches = make_batches(PatternTask({}), seed);
     std::vector<float> images(144 * count);
@@ -124,7 +124,7 @@ TEST(Tasks, ExamplesFollowFromTheirNumbers) {
   EXPECT_NE(draw(2, {}, 10).first, all.first);
 }
 
-TEST(Tasks, RefuseSizesThatCannotBe) {
+TEST(Tasks, RejectInvalidSizes) {
   EXPECT_THROW(WaveTask({.inputs = 0}), Error);
   EXPECT_THROW(PatternTask({.size = 3}), Error);
   EXPECT_THROW(PatternTask({.classes = 1}), Error);

@@ -52,7 +52,7 @@ class Tokenize : public ::testing::Test {
   TokenizeOptions options_;
 };
 
-TEST_F(Tokenize, WritesWhatTrainingReads) {
+TEST_F(Tokenize, OutputIsReadableByTraining) {
   for (const int last : {300, 70000}) {
     options_.tokenizer = folder_.file("tokenizer.json", tokenizer_json(last));
     std::int64_t seen = 0;
@@ -70,7 +70,7 @@ TEST_F(Tokenize, WritesWhatTrainingReads) {
   }
 }
 
-TEST_F(Tokenize, LeavesNothingWhenItFails) {
+TEST_F(Tokenize, LeavesNothingOnFailure) {
   options_.tokenizer = folder_.file("tokenizer.json", tokenizer_json(300));
   options_.files.push_back(folder_.file("c.txt", "\x1f\x8b"));
   expect_error(ErrorKind::Input, "compressed with gzip", [&] { (void)tokenize(options_); });

@@ -17,7 +17,7 @@ std::vector<std::string_view> split_gpt2(std::string_view text) {
 
 using Words = std::vector<std::string_view>;
 
-TEST(Gpt2Words, SplitsAsThePatternDoes) {
+TEST(Gpt2Words, MatchesPattern) {
   EXPECT_EQ(split_gpt2(""), Words{});
   EXPECT_EQ(split_gpt2("Hello world"), (Words{"Hello", " world"}));
   EXPECT_EQ(split_gpt2("I've  2 cats"), (Words{"I", "'ve", " ", " 2", " cats"}));
@@ -28,7 +28,7 @@ TEST(Gpt2Words, SplitsAsThePatternDoes) {
   EXPECT_EQ(split_gpt2("x=(y+1);\n"), (Words{"x", "=(", "y", "+", "1", ");", "\n"}));
 }
 
-TEST(Gpt2Words, LeavesTheLastSpaceToTheWord) {
+TEST(Gpt2Words, LeavesLastSpaceToWord) {
   EXPECT_EQ(split_gpt2("a   b"), (Words{"a", "  ", " b"}));
   EXPECT_EQ(split_gpt2("a\n\nb"), (Words{"a", "\n", "\n", "b"}));
   EXPECT_EQ(split_gpt2("a \tb"), (Words{"a", " ", "\t", "b"}));
@@ -37,7 +37,7 @@ TEST(Gpt2Words, LeavesTheLastSpaceToTheWord) {
   EXPECT_EQ(split_gpt2("\n a"), (Words{"\n", " a"}));
 }
 
-TEST(Gpt2Words, KnowsLettersNumbersAndSpacesOfUnicode) {
+TEST(Gpt2Words, ClassifiesUnicodeLettersNumbersAndSpaces) {
   EXPECT_EQ(split_gpt2("naïve Straße"), (Words{"naïve", " Straße"}));
   EXPECT_EQ(split_gpt2("Привет, мир²"), (Words{"Привет", ",", " мир", "²"}));
   EXPECT_EQ(split_gpt2("日本語。漢字"), (Words{"日本語", "。", "漢字"}));
@@ -67,7 +67,7 @@ TEST(Gpt2Words, LosesNothing) {
   }
 }
 
-TEST(Llama3Words, SplitsAsThePatternDoes) {
+TEST(Llama3Words, MatchesPattern) {
   const auto split = [](std::string_view text) { return split_words(text, WordPattern::Llama3); };
   EXPECT_EQ(split("Hello world"), (Words{"Hello", " world"}));
   EXPECT_EQ(split("I'VE 12345 cats"), (Words{"I", "'VE", " ", "123", "45", " cats"}));
@@ -79,7 +79,7 @@ TEST(Llama3Words, SplitsAsThePatternDoes) {
 }
 
 /// The pattern on ASCII, by another implementation of regular expressions.
-TEST(Llama3Words, EqualsARegularExpression) {
+TEST(Llama3Words, MatchesRegularExpression) {
   const std::regex pattern(
       "'[sStTmMdD]|'[rR][eE]|'[vV][eE]|'[lL][lL]|[^\\r\\nA-Za-z0-9]?[A-Za-z]+|[0-9]{1,3}|"
       " ?[^\\sA-Za-z0-9]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+");
@@ -99,7 +99,7 @@ TEST(Llama3Words, EqualsARegularExpression) {
   }
 }
 
-TEST(CharacterClass, CountsWhatUnicode14Has) {
+TEST(CharacterClass, MatchesUnicode14Counts) {
   int letters = 0;
   int numbers = 0;
   int spaces = 0;
