@@ -1,10 +1,10 @@
-// Assignments: what a plan says about single ops and values. A device or stage for ops, and a placement or a device for
-// values; whatever no assignment covers is derived. Plain data; any thread.
+// Assignments: what a plan specifies for single ops and values: a device or stage for ops, a placement or a device for
+// values. Everything else is derived. Plain data; any thread.
 //
 // A selector names ops or values:
 //
-//   relu.1         the one with this name; an op has the name of its first result
-//   layers.*.bias  those that match, where * stands for any characters but '/'
+//   relu.1         the op or value with this name; an op has the name of its first result
+//   layers.*.bias  everything that matches; * stands for any characters except '/'
 //   @block(3)      the ops of a model block
 //
 // A pattern without '/' and a block select ops of the forward pass. An exact name overrides patterns and blocks, and
@@ -21,7 +21,7 @@ namespace trireme {
 
 /// A place along the axis `pipe` of the mesh.
 struct PipeLocation {
-  /// A device stands for its stage, where the schedule gives it one.
+  /// A device refers to its stage, if the schedule assigns it exactly one.
   enum class Unit : std::uint8_t { Stage, Device } unit = Unit::Stage;
   int index = 0;
   friend bool operator==(const PipeLocation&, const PipeLocation&) = default;
@@ -51,7 +51,7 @@ struct ValueAssignment {
   std::string selector{};
   /// Where parameters are stored and updated. If another device computes with them, they are sent in every step.
   std::optional<PipeLocation> location{};
-  /// Axes that are not listed place the value as without the assignment.
+  /// Axes that are not listed place the value as if there were no assignment.
   std::vector<AxisPlacement> axes{};
   friend bool operator==(const ValueAssignment&, const ValueAssignment&) = default;
 };

@@ -15,10 +15,10 @@ struct Gradients {
 };
 
 /// Adds the nodes that compute the gradients of `loss`, a scalar, with respect to these values. Existing ids stay
-/// valid. Results of the new nodes are named after what they are the gradient of: "d_w" for a requested w, otherwise
-/// "grad/OP/KIND" (kGradientPrefix), where KIND is the new node's op. `seed`, a scalar, is the gradient of the loss itself; 1 if absent. (Loss scaling passes its scale here.)
-/// Throws Error(Usage) if the loss is not a floating-point scalar, or if it depends on one of the values only through
-/// an op without a gradient.
+/// valid. The new nodes' results are named "d_w" for a requested w, otherwise "grad/OP/KIND" (kGradientPrefix), where
+/// KIND is the new node's op. `seed`, a scalar, is the gradient of the loss itself; 1 if absent. (Loss scaling passes
+/// its scale here.) Throws Error(Usage) if the loss is not a floating-point scalar, or if it depends on one of the
+/// values only through an op without a gradient.
 [[nodiscard]] Gradients add_gradients(Graph graph, ValueId loss,
                                       const std::vector<ValueId>& with_respect_to,
                                       ValueId seed = {});

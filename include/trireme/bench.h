@@ -1,5 +1,5 @@
-// Benchmarks of collectives between ranks on this host: what to measure (BenchPlan), the measurement (run_bench), the
-// results beside predictions (BenchReport), and the Tuning that follows from them.
+// Benchmarks of collectives between ranks on this host: the plan (BenchPlan), the measurement (run_bench), the results
+// next to predictions (BenchReport), and the Tuning derived from them.
 //
 // Plain values; all functions may be called from any thread. run_bench() forks, so call it before creating any thread.
 #pragma once
@@ -22,16 +22,17 @@
 
 namespace trireme::measure {
 
-// What to measure.
+// The plan.
 
 /// At most this many ranks, so that sums of the data stay exact in every dtype.
 inline constexpr Rank kMaxBenchRanks = 64;
 
-/// One row: an operation on a vector of a size, with one method.
+/// One row: an operation on a vector of one size, with one method.
 struct BenchCase {
   Operation operation = Operation::Allreduce;
-  Bytes bytes{};           ///< of the vector, as requested
-  std::int64_t count = 0;  ///< its elements; at least one per rank if each rank has a block
+  Bytes bytes{};  ///< of the vector, as requested
+  std::int64_t count =
+      0;  ///< its elements; at least one per rank for operations with a block per rank
   Method method{};
 };
 
@@ -42,17 +43,17 @@ struct BenchPlan {
   DType dtype = DType::F32;
   BufferKind buffers = BufferKind::Private;
   int repeats = 0;  ///< of each case; 0: chosen by the duration of a call
-  /// Those of one operation and size are adjacent, and their runs are interleaved.
+  /// Cases with the same operation and size are adjacent, and their runs are interleaved.
   std::vector<BenchCase> cases{};
   std::optional<HostCosts> costs{};  ///< for the library's choice and for predictions
   Tuning tuning{};                   ///< overrides that choice
 };
 
-/// What to measure: every operation with every size, with every method that supports it.
+/// Selects every operation with every size and every method that supports it.
 struct BenchSelection {
   std::vector<Operation> operations{};
   std::vector<Bytes> sizes{};
-  std::optional<std::vector<Method>> methods{};  ///< nothing: all
+  std::optional<std::vector<Method>> methods{};  ///< absent: all
 };
 
 /// Adds the cases of the selection; a barrier has one size, 0. Throws Error(Usage) for a size that is
@@ -63,7 +64,7 @@ void add_cases(BenchPlan& plan, const BenchSelection& selection);
 void for_each_cell(std::span<const BenchCase> cases,
                    const std::function<void(std::size_t first, std::size_t last)>& visit);
 
-/// Whether its ranks share memory.
+/// Whether the ranks share memory.
 [[nodiscard]] bool sees_memory(const BenchPlan& plan);
 /// Whether the vector of this operation consists of one block per rank.
 [[nodiscard]] bool has_block_per_rank(Operation operation);
@@ -98,9 +99,9 @@ using BenchProgress = std::function<void(std::size_t case_index, const BenchCase
 struct BenchRow {
   BenchCase what{};
   BenchResult result{};
-  std::optional<Seconds> predicted{};  ///< nothing: the host has not been probed
+  std::optional<Seconds> predicted{};  ///< absent: the host has not been probed
   std::optional<Seconds> floor{};      ///< least time for the bytes that must move
-  bool best = false;                   ///< the fastest correct one of its operation and size
+  bool best = false;                   ///< the fastest correct method for its operation and size
 };
 
 struct BenchReport {
@@ -112,10 +113,10 @@ struct BenchReport {
 /// of each operation and size marked.
 [[nodiscard]] BenchReport make_bench_report(BenchPlan plan, std::vector<BenchResult> results);
 
-/// Bytes of the vector over time, in GB/s.
+/// Vector bytes divided by time, in GB/s.
 [[nodiscard]] double algorithm_bandwidth(const BenchRow& row);
-/// The same times a factor that makes it comparable between operations and numbers of ranks: the part of the vector
-/// that a rank must send, 2(p-1)/p for an all-reduce.
+/// The algorithm bandwidth times a factor that makes operations and rank counts comparable: the part of the vector that
+/// a rank must send, 2(p-1)/p for an all-reduce.
 [[nodiscard]] double bus_bandwidth(const BenchRow& row, Rank ranks);
 /// The minimum time to move the bytes, as a share of the measured time.
 [[nodiscard]] std::optional<double> floor_share(const BenchRow& row);

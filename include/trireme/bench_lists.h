@@ -1,4 +1,4 @@
-// Text forms of what a BenchSelection lists, separated by commas. Each throws Error(Usage). Callable from any thread.
+// Parsers for the comma-separated lists of a BenchSelection. Each throws Error(Usage). Callable from any thread.
 #pragma once
 
 #include <string>

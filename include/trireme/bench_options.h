@@ -1,4 +1,4 @@
-// A benchmark as its user writes it. Values; any thread.
+// Options of a benchmark, as entered by the user. Values; any thread.
 #pragma once
 
 #include <string>

@@ -11,9 +11,8 @@ namespace trireme::measure {
 
 /// One row of the matrix.
 struct Capability {
-  std::string
-      operation{};  ///< as the command line names collectives; "send and receive" for messages
-  std::vector<DType> types{};  ///< with which it gave the right result
+  std::string operation{};     ///< the collective's name on the command line, or "send and receive"
+  std::vector<DType> types{};  ///< for which it returned the correct result
 };
 
 struct TransportCapabilities {

@@ -1,8 +1,8 @@
-// Cluster: the hardware to compute on. Devices with their peak rates and memory, the links between
-// them, level by level, and how fast a device reduces.
+// Cluster: the hardware: devices with their peak rates and memory, the links between them, level by level, and how fast
+// a device reduces.
 //
-// A number that no document gives is absent, never guessed; the cluster's notes list the
-// assumptions. Plain values; all functions may be called from any thread.
+// A number that no document states is absent, never guessed; the cluster's notes list the assumptions. Plain values;
+// all functions may be called from any thread.
 #pragma once
 
 #include <optional>
@@ -39,8 +39,7 @@ struct Power {
 [[nodiscard]] std::string to_text(FlopRate rate);
 [[nodiscard]] std::string to_text(ByteRate rate);
 
-/// Which of a vendor's two peaks. Structured is the one with 2:4 sparsity, which dense training
-/// does not reach.
+/// Which of a vendor's two peaks: Structured is the peak with 2:4 sparsity, which dense training does not reach.
 enum class Sparsity { Dense, Structured };
 
 /// The peak rates of a device for one number type. Types: f64 f32 (the standard units), f64-tensor
@@ -63,12 +62,12 @@ struct DeviceSpec {
   std::optional<Bytes> memory{};
   std::optional<ByteRate> memory_bandwidth{};
   std::vector<Peak> peaks{};
-  std::optional<Power> power{};  ///< the most that it draws, without its host
+  std::optional<Power> power{};  ///< maximum draw, excluding the host
   std::optional<Price> price{};
   std::string source{};  ///< the document that the numbers come from
 
-  /// The peak for a type ("bf16"; "BF16", "FP16" and "INT8" are also accepted), or nothing if no
-  /// document gives it. Throws Error(Usage) on an unknown type.
+  /// The peak for a type ("bf16"; "BF16", "FP16" and "INT8" are also accepted), or nullopt if no document states it.
+  /// Throws Error(Usage) on an unknown type.
   [[nodiscard]] std::optional<FlopRate> peak(std::string_view dtype,
                                              Sparsity sparsity = Sparsity::Dense) const;
 
@@ -88,7 +87,7 @@ struct Link {
   friend bool operator==(const Link&, const Link&) = default;
 };
 
-/// Some nodes of a cluster whose nodes differ.
+/// The nodes of one kind in a heterogeneous cluster.
 struct NodeKind {
   int nodes = 1;
   DeviceSpec device{};
@@ -106,12 +105,12 @@ struct Cluster {
   int devices_per_node = 1;
   DeviceSpec device{};
   std::vector<Link> links{};        ///< innermost (smallest reach) first; the last reaches all
-  Seconds gamma{};                  ///< per byte: adding one received byte to what a device holds
+  Seconds gamma{};                  ///< per byte: combining one received byte with local data
   std::optional<HostCosts> host{};  ///< if the host was measured
   std::optional<Efficiency> efficiency{};  ///< if measured or fitted; see efficiency_of()
   std::vector<std::string> notes{};        ///< caveats: which numbers are assumptions
-  /// If nodes differ: their kinds, node by node, two or more. `device`, `links` and `efficiency` are then the weakest of
-  /// them in every respect, which is what ranks have that wait for one another; see with_weakest().
+  /// If nodes differ: their kinds, in node order, two or more. `device`, `links` and `efficiency` are then the weakest
+  /// of them in every respect, because ranks wait for one another; see with_weakest().
   std::vector<NodeKind> kinds{};
 
   [[nodiscard]] int devices() const noexcept { return nodes * devices_per_node; }
@@ -125,12 +124,12 @@ struct Cluster {
   friend bool operator==(const Cluster&, const Cluster&) = default;
 };
 
-/// The cluster's own efficiency, or the default one of its device.
+/// The cluster's own efficiency, or its device's default.
 [[nodiscard]] Efficiency efficiency_of(const Cluster& cluster);
 
-// Clusters whose nodes differ.
+// Heterogeneous clusters.
 
-/// The nodes of one kind, alone.
+/// The cluster reduced to its nodes of one kind.
 [[nodiscard]] Cluster nodes_of_kind(const Cluster& cluster, std::size_t kind);
 /// The cluster with `device`, `links` and `gamma` set to the weakest of its kinds, and `efficiency` to that of the kind
 /// whose matrix units are slowest. Requires kinds.
@@ -154,7 +153,7 @@ struct Cluster {
 
 /// "h100", … in any case. Throws Error(Usage) listing the names.
 [[nodiscard]] DeviceSpec device_preset(std::string_view name);
-/// The preset of a product, such as "NVIDIA H200" or "NVIDIA A100-SXM4-80GB"; nothing if there is none.
+/// The preset of a product, such as "NVIDIA H200" or "NVIDIA A100-SXM4-80GB"; nullopt if there is none.
 [[nodiscard]] std::optional<DeviceSpec> find_device_preset(std::string_view product);
 
 /// "dgx-h100", or "dgx-h100:4" or "4xdgx-h100" for four such nodes, or "2xdgx-a100+1xdgx-h100" for different ones. Throws Error(Usage) naming the nearest match,

@@ -1,5 +1,5 @@
-// The catalogue of collective algorithms, and what a Schedule reveals without running it on a network. All functions
-// are pure; any thread may call them.
+// The catalog of collective algorithms, and static analysis of a Schedule. All functions are pure; any thread may call
+// them.
 #pragma once
 
 #include <functional>
@@ -37,10 +37,10 @@ enum class Algorithm {
 [[nodiscard]] Algorithm parse_algorithm(std::string_view text);
 [[nodiscard]] std::span<const Algorithm> all_algorithms();
 
-/// What holds for an algorithm in all of its operations.
+/// Properties of an algorithm, the same for all of its operations.
 struct AlgorithmProperties {
-  /// All ranks end an all-reduce of floating-point numbers with the same bits. False if each rank
-  /// adds up the vectors itself, in its own order.
+  /// A floating-point all-reduce leaves the same bits on all ranks. False if each rank sums the vectors itself, in its
+  /// own order.
   bool bit_identical = true;
   /// Splits the vector into BuildOptions::segments.
   bool segmented = false;
@@ -48,19 +48,19 @@ struct AlgorithmProperties {
   bool two_level = false;
   /// A block may reach its destination through other ranks, which must know its size.
   bool forwards_blocks = true;
-  /// More ranks are refused.
+  /// Larger groups are rejected.
   Rank max_ranks = 1 << 20;
 };
 [[nodiscard]] const AlgorithmProperties& properties(Algorithm algorithm);
 
-/// The algorithms that do this operation.
+/// The algorithms that implement this operation.
 [[nodiscard]] std::vector<Algorithm> algorithms_for(Operation operation);
 
 struct BuildOptions {
   Rank ranks = 1;
   Rank root = 0;
-  /// Into how many segments chain and double-tree split the vector (double-tree: each half). Other algorithms ignore
-  /// it.
+  /// The number of segments into which chain and double-tree split the vector (double-tree: each half). Other
+  /// algorithms ignore it.
   std::int64_t segments = 1;
   /// Ranks on one node, for two-level; must divide `ranks`. 0: the divisor nearest to the square
   /// root.
@@ -81,22 +81,21 @@ struct PortConflict {
   std::int64_t receives = 0;
 };
 
-/// The first place where the one-port rule is broken. Not a problem: timing serializes such messages.
-/// Requires a well-formed schedule.
+/// The first violation of the one-port rule. Not an error: timing serializes such messages. Requires a well-formed
+/// schedule.
 [[nodiscard]] std::optional<PortConflict> find_port_conflict(const Schedule& schedule);
 
-/// What is wrong, in words, with the step, the ranks and the block; the first eight things. Empty: the
-/// schedule is right. Runs it on sets of contributions instead of numbers. Accepts it if every rank ends with
-/// exactly the contributions that the operation promises, each once, and no step is wrong or redundant.
-/// Wrong: reading a block that has not arrived (a wait that only a later step could end, or a
-/// cycle of such waits, is named as such), overwriting what is being sent, a copy and another message
-/// into one block in one step, counting a contribution twice. Redundant: a message that brings nothing
-/// new at all, a copy that discards contributions; rejected too, although the result may be right.
-/// Takes ranks * blocks * ceil(ranks / 64) * 8 bytes; throws Error(Usage)
-/// where that passes 4 GiB.
+/// The first eight errors, in words, with the step, the ranks and the block. Empty: the schedule is correct. Runs it on
+/// sets of contributions instead of numbers. Accepts it if every rank ends with exactly the contributions that the
+/// operation promises, each once, and no step is wrong or redundant. Errors: reading a block that has not arrived (a
+/// wait that only a later step could end, or a cycle of such waits, is reported as such), overwriting data being sent,
+/// a copy and another message into one block in one step, counting a contribution twice. Redundant: a message that
+/// brings nothing new, a copy that discards contributions; rejected too, although the result may be correct. Takes
+/// ranks * blocks * ceil(ranks / 64) * 8 bytes; throws Error(Usage) if that exceeds 4 GiB.
 [[nodiscard]] std::vector<std::string> problems(const Schedule& schedule);
 
-/// What a rank holds in a block, as sets, for drawings and reports. Bit r: rank r's contribution is included.
+/// The contributions that each rank holds in each block, as sets, for drawings and reports. Bit r: rank r's
+/// contribution is included.
 class Holdings {
  public:
   /// The state before the first step. Throws like problems().

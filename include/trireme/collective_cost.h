@@ -1,4 +1,4 @@
-// What a Schedule costs: lock-step timing, exact under the one-port alpha-beta-gamma model, traffic counters,
+// The cost of a Schedule: lock-step timing, exact under the one-port alpha-beta-gamma model, traffic counters,
 // closed-form formulas, lower bounds, crossovers, and the selector that ranks algorithms by predicted time. Pure; any
 // thread.
 //
@@ -86,12 +86,12 @@ struct Formula {
 
 /// A lower bound for each term; one algorithm need not reach all three at once.
 [[nodiscard]] Terms lower_bound(Operation operation, Rank ranks);
-/// Their sum over the fastest links, a yardstick for times: no schedule of the catalogue is faster.
+/// Their sum over the fastest links: no schedule in the catalog is faster.
 [[nodiscard]] Seconds lower_bound(Operation operation, Rank ranks, const Payload& payload,
                                   const CostModel& costs);
 
-/// The vector size above which `longer` beats `shorter`, in bytes: 0 or less if it always does,
-/// nothing if it never does.
+/// The vector size above which `longer` beats `shorter`, in bytes: 0 or less if it always does, nullopt if it never
+/// does.
 [[nodiscard]] std::optional<double> crossover(const Terms& shorter, const Terms& longer,
                                               const CostModel& costs);
 
@@ -119,13 +119,13 @@ class Selector {
     Rank ranks = 1;
     Rank root = 0;
     Bytes bytes{};
-    std::vector<Algorithm> among = {};  ///< empty: all that implement the operation
+    std::vector<Algorithm> among = {};  ///< empty: every algorithm that implements the operation
   };
-  /// Fastest first; ties keep the catalogue's order. Algorithms that do not leave identical bits on all ranks come
-  /// last, whatever their time. The reference is valid as long as the Selector lives.
+  /// Fastest first; ties keep the catalog's order. Algorithms that do not leave identical bits on all ranks come last,
+  /// whatever their time. The reference is valid as long as the Selector lives.
   const std::vector<Choice>& rank(const Query& query);
 
-  /// Why the first is first: its terms, which of them dominates, and by how much it beats the next one.
+  /// Explains the first choice: its terms, which of them dominates, and its lead over the second.
   [[nodiscard]] std::string explain(const Query& query);
 
   [[nodiscard]] const CostModel& costs() const;

@@ -39,19 +39,19 @@ namespace trireme {
 
 /// What went wrong between ranks.
 enum class CommFault {
-  Mismatch,  ///< ranks made different calls
+  Mismatch,  ///< ranks issued different calls
   Died,      ///< a rank's process ended without leaving
-  Stopped,   ///< a rank gave no sign of life for the deadline
+  Stopped,   ///< a rank was silent for longer than the deadline
   Left,      ///< a rank left the world while others were waiting for it
   Late,      ///< a rank is alive but did not reach the operation in time
-  Corrupt,   ///< the bytes received are not the bytes sent
+  Corrupt,   ///< received data differs from the data sent
   Dead,      ///< the group failed in an earlier call; shrink() makes a new one
 };
 /// What the culprit did: "died", "sent damaged data".
 [[nodiscard]] std::string_view to_text(CommFault fault);
 
-/// An operation failed because of another rank. what() names the operation, the ranks and what each was doing. The
-/// group has failed: every later call on it throws until shrink() makes a new one.
+/// An operation failed because of another rank. what() names the operation, the ranks and the call that each was in.
+/// The group has failed: every later call on it throws until shrink() makes a new one.
 class CommError : public Error {
  public:
   CommError(CommFault fault, std::vector<Rank> culprits, const std::string& message)
@@ -84,7 +84,7 @@ class Pending {
   Pending& operator=(const Pending&) = delete;
 
   [[nodiscard]] bool done() const;
-  /// Returns when the operation completes; throws its error. Waits as long as a blocking call does.
+  /// Returns when the operation completes; throws its error. Has the same deadline as a blocking call.
   void wait();
   /// False if the operation did not complete in time; it continues, and may be waited for again.
   [[nodiscard]] bool wait(Seconds at_most);
@@ -108,7 +108,7 @@ class Group {
   /// Error(Usage) if this rank's call is invalid: the other ranks then get a CommError that says so, and the group has
   /// failed.
   void run(const Call& call);
-  /// Starts the call. Calls on one group run in the order in which they were made.
+  /// Starts the call. Calls on one group run in the order they were issued.
   [[nodiscard]] Pending start(const Call& call);
   /// Returns when all ranks have called it.
   void barrier();
@@ -182,8 +182,8 @@ class SharedSpan {
 /// Must be equal on all ranks of a world, except for `join_timeout`, `bind`, `on_step`, `costs` and `tuning`. If they
 /// differ, all ranks get an Error that names the difference.
 struct WorldOptions {
-  /// A rank that gives no sign of life for this long counts as stopped. Other timeouts derive from it: heartbeats are
-  /// sent every eighth of it; an operation waits 30 times this long for a live rank that does not join.
+  /// A rank that is silent for this long counts as stopped. Other timeouts derive from it: heartbeats are sent every
+  /// eighth of it; an operation waits 30 times this long for a live rank that does not join.
   Seconds deadline{2.0};
   /// How long to wait for all ranks to join.
   Seconds join_timeout{60.0};
@@ -212,8 +212,8 @@ struct WorldOptions {
 /// "off", "network", "all".
 [[nodiscard]] std::string_view to_text(WorldOptions::Checksums checksums);
 
-/// The bytes that a rank's messages have carried to others: payload only, without headers or the library's internal
-/// messages. A direct operation, in which ranks read one another's memory, sends none.
+/// Payload bytes that a rank has sent to others, without headers or the library's internal messages. A direct
+/// operation, in which ranks read one another's memory, sends none.
 struct SentBytes {
   static constexpr std::size_t kOperations = static_cast<std::size_t>(Operation::Barrier) + 1;
   std::array<std::int64_t, kOperations> by_operation{};  ///< collectives, by Operation
@@ -242,9 +242,9 @@ class World {
   [[nodiscard]] Group& all();
   /// The ranks of each host, by host.
   [[nodiscard]] const std::vector<std::vector<Rank>>& hosts() const;
-  /// How this rank reaches that one: "in-process", "shm", "tcp" or "ucx".
+  /// The transport between this rank and `peer`: "in-process", "shm", "tcp" or "ucx".
   [[nodiscard]] std::string_view reaches(Rank peer) const;
-  /// Since this rank joined.
+  /// Counted since this rank joined.
   [[nodiscard]] SentBytes bytes_sent() const;
 
   /// Throws Error(System) if memory is short, Error(Usage) in a world whose ranks share none (transports tcp and ucx).
@@ -264,11 +264,11 @@ class World {
   std::unique_ptr<Group> all_;  ///< refers to core_, so destroyed before it
 };
 
-/// How a rank finds its world when it was started externally.
+/// How a rank that was started externally finds its world.
 struct JoinOptions {
   Rank rank = 0;
   Rank size = 1;
-  /// "host:port" of the store through which ranks find one another; rank 0 serves it there.
+  /// "host:port" of the store through which ranks find one another; rank 0 hosts it.
   std::string store{};
   /// 64 hexadecimal digits, the same on all ranks. Processes without them are rejected.
   std::string secret{};
@@ -282,7 +282,7 @@ struct LaunchedRank {
   Rank rank = 0;
   Rank size = 1;
 };
-/// As the next join() finds it. Throws Error(Usage) if two sources disagree.
+/// The rank that the next join() will use. Throws Error(Usage) if two sources disagree.
 [[nodiscard]] LaunchedRank find_launched_rank(
     const std::function<std::optional<std::string>(const std::string&)>& variable);
 /// Joins using the environment variables of torchrun, mpirun (Open MPI, MPICH) or srun, or TRIREME_RANK, TRIREME_SIZE,

@@ -35,9 +35,9 @@ struct UserReduction {
 
 /// In which order contributions are combined.
 enum class Order : std::uint8_t {
-  Any,    ///< any order: all ranks get the same bits (except with naive and whole-ring), but
-          ///< another algorithm may give different ones
-  Fixed,  ///< one balanced tree over the ranks 0, 1, …: the same bits whatever the algorithm,
+  Any,  ///< any order: all ranks get the same bits (except with naive and whole-ring), but another another
+  ///< algorithm may return different bits
+  Fixed,  ///< one balanced tree over the ranks 0, 1, …: the same bits for every algorithm,
           ///< transport and placement of ranks on hosts
 };
 
@@ -46,7 +46,7 @@ struct Method {
   enum class Kind : std::uint8_t { Automatic, Direct, Scheduled } kind = Kind::Automatic;
   Algorithm algorithm = Algorithm::Ring;  ///< if Scheduled
 
-  /// By reading and writing peers' memory; only for groups on one host.
+  /// Reads and writes peers' memory; only for groups on one host.
   [[nodiscard]] static Method direct() { return {Kind::Direct, {}}; }
   [[nodiscard]] static Method scheduled(Algorithm algorithm) {
     return {Kind::Scheduled, algorithm};
@@ -72,17 +72,17 @@ struct CallOptions {
 #define TRIREME_TEXT(x) TRIREME_TEXT_OF(x)
 #define TRIREME_HERE __FILE__ ":" TRIREME_TEXT(__LINE__)
 
-/// Made by the functions below.
+/// Created by the functions below.
 struct Call {
   Operation operation = Operation::Barrier;
   DType dtype = DType::U8;
   Rank root = 0;
   std::span<const std::byte> input{};
   std::span<std::byte> output{};
-  /// Elements of each rank's block (scatter, gather, all-gather, reduce-scatter), or what this rank
+  /// Elements in each rank's block (scatter, gather, all-gather, reduce-scatter), or that this rank
   /// sends to each (all-to-all). Empty: all blocks are equal.
   std::vector<std::int64_t> counts{};
-  /// All-to-all with counts: what this rank receives from each.
+  /// All-to-all with counts: elements that this rank receives from each.
   std::vector<std::int64_t> receive_counts{};
   CallOptions options{};
 };
@@ -164,8 +164,8 @@ Call alltoall(std::span<const T> input, std::span<T> output, const CallOptions& 
 /// The same call with blocks of these sizes, in elements, by rank; all ranks pass the same counts.
 /// For scatter, gather, all-gather and reduce-scatter.
 [[nodiscard]] Call with_counts(Call call, std::vector<std::int64_t> counts);
-/// The same all-to-all with blocks of different sizes: what this rank sends to each, and what it
-/// receives from each. Not in place.
+/// The same all-to-all with blocks of different sizes: the elements that this rank sends to each,
+/// and receives from each. Not in place.
 [[nodiscard]] Call with_counts(Call call, std::vector<std::int64_t> send,
                                std::vector<std::int64_t> receive);
 

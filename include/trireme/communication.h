@@ -1,5 +1,5 @@
-// What a rank communicates in a step, summarized for display: which op, along which axis, carrying what, how often, and
-// whether it overlaps with computation. Callable from any thread.
+// The communication of a rank in a step, summarized for display: the op, the mesh axis, the tensor, the number of
+// calls, and whether it overlaps with compute. Callable from any thread.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@
 
 namespace trireme {
 
-/// What communication carries: a bucket carries what was packed into it.
+/// The data that communication carries: a bucket carries the tensors packed into it.
 struct Carried {
-  /// Activation for what a rank received and passes on, and for messages of unknown content.
+  /// Activation for data that a rank receives and forwards, and for messages of unknown content.
   Category category = Category::Activation;
-  std::string tensor{};  ///< its name, where it was computed
+  std::string tensor{};  ///< its name on the rank that computed it
 };
 
 struct CommunicationUse {
@@ -25,25 +25,25 @@ struct CommunicationUse {
   int peer = -1;        ///< of a message: the other rank
   Phase phase = Phase::Forward;
   Carried carries{};  ///< the first tensor of its kind
-  /// Sent by this rank in one call, by the lower bounds of collectives; received, of a receive.
+  /// Bytes that this rank sends in one call, by the lower bounds of collectives; for a receive, bytes received.
   double bytes = 0;
   int calls = 0;
   int overlapped =
-      0;  ///< of these: other instructions run between its start and its result's first use
+      0;  ///< calls that overlap: other instructions run between the start and the result's first use
 
   /// In all calls.
   [[nodiscard]] double sent() const noexcept { return op == "receive" ? 0 : bytes * calls; }
 };
 
-/// What a rank knows about its messages, by tag. The sender knows which tensor a message carries; the receiver, whether
-/// that is a term of a gradient, as of a parameter that two stages share.
+/// A rank's knowledge of its messages, by tag. The sender knows which tensor a message carries; the receiver, whether
+/// it is a partial gradient, such as of a parameter that two stages share.
 struct RankMessages {
   std::map<std::int64_t, Carried> sent{};
   std::set<std::int64_t> received_gradients{};
 };
 [[nodiscard]] RankMessages messages_of(const Program& program);
 
-/// In the order of their first use. What messages carry is known as far as the ranks at their other ends are given.
+/// In order of first use. The contents of a message are known only if the rank at its other end is included.
 [[nodiscard]] std::vector<CommunicationUse> communication_of(
     const Program& program, const std::map<int, RankMessages>& peers = {});
 

@@ -27,7 +27,7 @@ class Communicator {
   [[nodiscard]] Rank rank() const { return all_.rank(); }
   /// The axes of the mesh, in the same order on all ranks.
   [[nodiscard]] std::vector<std::string> axes() const;
-  /// The ranks that differ from this one only along the axis. Throws Error(Usage) if there is no such axis.
+  /// The ranks that differ from this rank only along the axis. Throws Error(Usage) if there is no such axis.
   [[nodiscard]] Group& along(std::string_view axis);
 
  private:

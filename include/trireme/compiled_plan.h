@@ -1,5 +1,5 @@
-// CompiledPlan: what a graph compiles to under a plan: the partition and the program of each rank. A run compiles it
-// once, then verifies it, measures its memory, executes it, counts its bytes and prints it.
+// CompiledPlan: a graph compiled under a plan: the partition and the program of each rank. A run compiles it once, then
+// verifies it, measures its memory, executes it, counts its bytes and prints it.
 //
 // Immutable; any thread.
 #pragma once
@@ -37,17 +37,17 @@ class CompiledPlan {
   [[nodiscard]] const Graph& graph() const noexcept { return graph_; }
   [[nodiscard]] const Plan& plan() const noexcept { return plan_; }
   [[nodiscard]] const Partition& partition() const noexcept { return *partition_; }
-  /// Those that placements refer to.
+  /// The axes that placements refer to.
   [[nodiscard]] const Axes& axes() const noexcept { return placements_.axes; }
   /// Requires that this rank was compiled.
   [[nodiscard]] const Program& program(int rank) const;
-  /// Those that were compiled, in the order of ranks().
+  /// The compiled programs, in the order of ranks().
   [[nodiscard]] std::span<const Program> programs() const noexcept { return programs_; }
   [[nodiscard]] std::span<const int> ranks() const noexcept { return ranks_; }
 
   /// The shard of a value that a rank stores. The value is an input, parameter, state or output of graph().
   [[nodiscard]] Part shard_of(const Value& value, int rank) const;
-  /// Whether a rank stores the value, whole or a shard: it has the value's pipeline stage.
+  /// Whether a rank stores the value or a shard of it: whether it runs the value's pipeline stage.
   [[nodiscard]] bool stores(const Value& value, int rank) const;
 
  private:
@@ -62,8 +62,7 @@ class CompiledPlan {
   std::vector<Program> programs_;  ///< by ranks_
 };
 
-/// What is wrong with the programs taken together; empty if they run to their end. Requires that all ranks were
-/// compiled.
+/// Errors in the programs taken together; empty if they run to completion. Requires that all ranks were compiled.
 [[nodiscard]] std::vector<std::string> problems(const CompiledPlan& compiled);
 
 /// How many plans this process has compiled, so that a test can show that a run compiles its step once.

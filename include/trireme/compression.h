@@ -1,6 +1,6 @@
-// Compression: how to encode a gradient in fewer bytes when the ranks along `data` each hold a term of it. A rank keeps
-// what it did not send and adds it to its gradient in the next step, so that nothing is lost, only delayed. Plain data;
-// any thread.
+// Compression: encodes a gradient in fewer bytes when each rank along `data` holds a term of it. A rank keeps the
+// residual that it did not send and adds it to its next gradient: nothing is lost, only delayed. Plain data; any
+// thread.
 #pragma once
 
 #include <cstdint>

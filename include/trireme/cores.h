@@ -3,8 +3,8 @@
 
 namespace trireme {
 
-/// Those it is allowed, as by a container or taskset. A process that is pinned to a single core counts all cores of the
-/// machine: whoever pinned it will have pinned its peers to other cores.
+/// The cores allowed by a container or taskset. For a process pinned to a single core, all cores of the machine: its
+/// launcher will have pinned its peers to other cores.
 [[nodiscard]] int usable_cores();
 
 }  // namespace trireme

@@ -17,19 +17,19 @@ struct CpuOptions {
   int threads = 0;     ///< 0: one per core that the process may use
   bool pinned = true;  ///< each thread to its own core
   Instructions instructions = Instructions::Widest;
-  /// The bits of a row of a matrix product depend on that row alone, not on how many others there are, and a product with
-  /// one row runs at the speed of memory. For generating text token by token; products with many rows are slower.
+  /// Each row of a matrix product has the same bits however many other rows there are, and a product with one row runs
+  /// at memory speed. For generating text token by token; products with many rows are slower.
   bool row_invariant = false;
 };
 
-/// Whether this processor supports them and this build has loops for them.
+/// Whether this processor and this build support the instruction set.
 [[nodiscard]] bool has_instructions(Instructions instructions);
 
 /// Kernels run on OpenMP threads. Throws Error(Usage) if has_instructions() is false. Threads are not pinned if
 /// there are fewer cores than threads.
 [[nodiscard]] std::unique_ptr<Device> make_cpu_device(const CpuOptions& options = {});
 
-/// Makes the devices of ranks that share a machine: each has so many threads, or (0) its part of the cores.
+/// Creates the devices of ranks that share a machine: each has this many threads, or (0) its share of the cores.
 [[nodiscard]] DeviceFactory cpu_devices(int threads = 0);
 /// The same for other options; ranks that share a machine are not pinned.
 [[nodiscard]] DeviceFactory cpu_devices(const CpuOptions& options);

@@ -1,4 +1,4 @@
-// The CUDA device. In a build without CUDA there are no such devices.
+// The CUDA device. A build without CUDA has none.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-/// How many this machine has. Does not initialize the driver, so that a process may still fork.
+/// The number of CUDA devices of this machine. Does not initialize the driver, so that a process may still fork.
 [[nodiscard]] int cuda_device_count();
 
 /// Whether this program was built with CUDA.
@@ -35,18 +35,18 @@ struct CudaFacts {
 /// Initializes the driver. Throws Error(System) if there is no such device.
 [[nodiscard]] CudaFacts cuda_facts(int number);
 
-/// How an algorithm of a library is chosen among those that it proposes: by timing them, or so that results are the same
-/// bits in every run (of those, one that was timed and kept before, else the first).
+/// How to choose among a library's algorithms: by timing them, or so that results are the same bits in every run (an
+/// algorithm that an earlier run timed and stored, else the first).
 enum class AlgorithmChoice : std::uint8_t { Fastest, Reproducible };
 
-/// Keeps which algorithms matrix products and attention run fastest by in this file, by GPU and library version, so that
-/// later runs need not time them again. For all devices of the process; call it before the first is made. "": nowhere, the
-/// default.
+/// Caches the fastest algorithms for matrix products and attention in this file, by GPU and library version, so that
+/// later runs need not time them again. For all devices of the process; call it before creating the first. "": no file,
+/// the default.
 void keep_cuda_algorithms(const std::string& path,
                           AlgorithmChoice choice = AlgorithmChoice::Fastest);
 
-/// How ranks exchange device memory: by NCCL, or through host memory. Auto: by NCCL if all ranks have it and each its own
-/// GPU.
+/// How ranks exchange device memory: with NCCL, or through host memory. Auto: with NCCL if every rank has it and its
+/// own GPU.
 enum class CudaExchange : std::uint8_t { Auto, Nccl, Host };
 /// Throws Error(Usage) that lists the names: "auto", "nccl", "host".
 [[nodiscard]] CudaExchange parse_cuda_exchange(std::string_view text);
@@ -55,7 +55,8 @@ enum class CudaExchange : std::uint8_t { Auto, Nccl, Host };
 [[nodiscard]] std::unique_ptr<Device> make_cuda_device(int number = 0,
                                                        CudaExchange exchange = CudaExchange::Auto);
 
-/// Makes the devices of ranks: all on the device with this number, or (none) spread over those of the machine.
+/// Creates the devices of ranks: all on the device with this number, or (if absent) distributed over the machine's
+/// devices.
 [[nodiscard]] DeviceFactory cuda_devices(std::optional<int> number = {},
                                          CudaExchange exchange = CudaExchange::Auto);
 

@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-/// What a decoding step takes.
+/// The size of a decoding step.
 struct DecodeShape {
   std::int64_t sequences = 1;
   std::int64_t tokens = 1;    ///< of each sequence in one step
@@ -21,8 +21,8 @@ struct DecodeShape {
 ///   state    the keys and values of all positions so far, [B,capacity,heads,head]: a step writes those of its tokens
 ///   outputs  logits [B,1,vocabulary]
 ///
-/// Experts never drop a token. Throws Error(Usage) if the capacity exceeds the context, or if routers pick tokens
-/// (mixture of depths), which they cannot do before they have seen a whole sequence.
+/// Experts never drop tokens. Throws Error(Usage) if the capacity exceeds the context, or if routers pick tokens
+/// (mixture of depths), which requires the whole sequence.
 [[nodiscard]] Model make_decode_model(const ModelConfig& config, const DecodeShape& shape);
 
 }  // namespace trireme

@@ -50,17 +50,17 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  /// Names this device among those of its machine, for messages: "cpu, 2 threads", "cuda:1, NVIDIA H200".
+  /// Identifies this device on its machine, for messages: "cpu, 2 threads", "cuda:1, NVIDIA H200".
   [[nodiscard]] virtual std::string name() const = 0;
   /// The share of its machine's cores that it computes on; 0: it has its own hardware.
   [[nodiscard]] virtual double machine_share() const { return 0; }
-  /// Whether work is done when the call that enqueues it returns: inputs then need no host memory of their own.
+  /// Whether work is done when the call that enqueues it returns, so that inputs need no staging buffer.
   [[nodiscard]] virtual bool runs_inline() const { return false; }
   /// Every buffer's offset in an arena is a multiple of this.
   [[nodiscard]] virtual Bytes alignment() const { return {64}; }
-  /// What it runs faster as one op; by default nothing.
+  /// The fusions that run faster on this device; none by default.
   [[nodiscard]] virtual Fusions fusions() const { return {}; }
-  /// What is left of the device's own memory; nothing if it uses the host's.
+  /// The device's free memory; nullopt if it uses host memory.
   [[nodiscard]] virtual std::optional<Bytes> free_memory() const { return std::nullopt; }
 
   /// Zero-initialized. Throws Error(System) with the device and the amount if there is not enough.
@@ -72,17 +72,17 @@ class Device {
 
   /// Throws Error(Usage) naming the op and the types if the device does not support it.
   [[nodiscard]] virtual std::unique_ptr<PreparedKernel> prepare(const KernelRequest& request) = 0;
-  /// Likewise, for a communication op. The default packs by this device's slice and concat kernels, copies to host
-  /// memory and leaves the rest to `comm`.
+  /// Prepares a communication op. The default packs with this device's slice and concat kernels, copies to host memory
+  /// and leaves the rest to `comm`.
   [[nodiscard]] virtual std::unique_ptr<PreparedExchange> prepare_exchange(
       const KernelRequest& request);
 
-  /// Collective, for the ranks of the communicator, which must outlive the result. None, the default: exchanges are
-  /// staged through host memory.
+  /// Collective over the communicator, which must outlive the result. Null, the default: exchanges are staged through
+  /// host memory.
   [[nodiscard]] virtual std::shared_ptr<ExchangeSession> connect(Communicator& communicator);
 
-  /// Records the kernels that `enqueue` enqueues on the stream, without running them. They were run before, so that
-  /// they are warm. Nothing if the device does not record; kernels are then enqueued one by one.
+  /// Records the kernels that `enqueue` enqueues on the stream, without running them. They have run before, so they are
+  /// warm. Null if the device does not record; kernels are then enqueued one by one.
   [[nodiscard]] virtual std::unique_ptr<Recording> record(Stream& stream,
                                                           const std::function<void()>& enqueue);
 };

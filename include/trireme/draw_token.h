@@ -19,8 +19,8 @@ struct SamplingOptions {
 
 [[nodiscard]] std::vector<std::string> problems(const SamplingOptions& options);
 
-/// The token at `index` of a text: a function of the logits, the options and the index, on every machine. Of tokens that
-/// are equally likely, the first counts as likelier. Requires logits.
+/// The token at `index` of a text: a deterministic function of the logits, the options and the index, on every machine.
+/// Of tokens that are equally likely, the first counts as likelier. Requires logits.
 [[nodiscard]] std::int32_t draw_token(std::span<const float> logits, const SamplingOptions& options,
                                       std::int64_t index);
 

@@ -1,5 +1,5 @@
-// Efficiency: which share of the peak rates of a device and its links training really reaches. Data, not code: a cluster
-// carries one, either measured on the machine or fitted to training runs, with its source.
+// Efficiency: the share of a device's and its links' peak rates that training reaches in practice. Data, not code: a
+// cluster carries one, either measured on the machine or fitted to training runs, with its source.
 //
 // Plain values; all functions may be called from any thread.
 #pragma once
@@ -35,12 +35,13 @@ struct Efficiency {
   Seconds launch{60e-6};       ///< of the host: launching the kernels of one block's forward pass
   double node_links = 0.7;     ///< of the bandwidth of links in a node
   double network_links = 0.7;  ///< of the bandwidth of links between nodes
-  /// How much longer a pass takes where several tensor groups share a node (1 < tensor < devices of a node): their ranks
+  /// How much longer a pass takes if several tensor groups share a node (1 < tensor < devices of a node): their ranks
   /// contend for host, memory and links, and wait for one another in their collectives. 0.1: 10 %.
   double contention = 0;
-  double overlap = 0.9;  ///< of the computation that data-parallel communication may run beside
-  Seconds step{0};       ///< per step: whatever does not depend on the plan
-  std::string source{};  ///< the measurement or the runs that it comes from
+  double overlap =
+      0.9;          ///< share of the computation that can overlap with data-parallel communication
+  Seconds step{0};  ///< per step: overhead independent of the plan
+  std::string source{};  ///< the measurement or runs behind it
 
   friend bool operator==(const Efficiency&, const Efficiency&) = default;
 };

@@ -1,4 +1,4 @@
-// Energy of a training job, and when it can run if power is available only at times. Pure; any thread.
+// Energy of a training job, and its timetable if power is available only in certain windows. Pure; any thread.
 #pragma once
 
 #include <vector>
@@ -32,12 +32,12 @@ struct WindowedJob {
 
 struct WindowedRun {
   std::vector<TimeWindow> runs{};  ///< when the job runs, restarts included; each inside one window
-  Seconds remaining{};             ///< work that no window had room for; 0 if the job finishes
+  Seconds remaining{};             ///< unfinished work; 0 if the job finishes
   [[nodiscard]] bool finishes() const noexcept { return remaining.count <= 0; }
 };
 
 /// Runs the job as early as the supply windows allow. Windows too short for a restart are skipped. Throws Error(Usage)
-/// if a window ends before it starts, or starts before the one in front of it ends.
+/// if a window ends before it starts, or starts before the previous one ends.
 [[nodiscard]] WindowedRun run_in_windows(const WindowedJob& job,
                                          const std::vector<TimeWindow>& supply);
 

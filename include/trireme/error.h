@@ -1,4 +1,4 @@
-// Errors: how every part of Trireme reports that the caller or the environment is at fault. Callable from any thread.
+// Errors: how Trireme reports that the caller or the environment is at fault. Callable from any thread.
 #pragma once
 
 #include <stdexcept>
@@ -6,11 +6,11 @@
 
 namespace trireme {
 
-/// The closed list of failures outside of Trireme itself.
+/// The closed list of failures outside Trireme.
 enum class ErrorKind {
   Usage,   ///< the request is impossible or refers to something unknown: root 9 of 4 ranks
   Input,   ///< a file or text is malformed; the message has the line
-  System,  ///< the machine refused: a file cannot be opened, memory is short
+  System,  ///< the system failed: a file cannot be opened, memory is short
   Peer,    ///< another rank is at fault: it died, stopped or made a different call (see comm.h)
 };
 

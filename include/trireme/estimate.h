@@ -1,13 +1,13 @@
-// Estimates: how many parameters a transformer has, how many FLOPs and bytes its training takes, the best that a device
-// could reach, and how a measured time compares. The usual closed formulas, and counts on the real graph next to them.
-// All functions are pure and may be called from any thread.
+// Estimates: a transformer's parameters, the FLOPs and bytes of its training, the best time that a device could reach,
+// and how a measured time compares. The usual closed formulas, next to counts on the real graph. All functions are pure
+// and may be called from any thread.
 //
 // Three conventions for counting FLOPs, and a rule of thumb; every number says which it uses. Only multiply-adds of
 // matrix products and of attention count, 2 FLOPs each; a backward pass is two forward passes.
 //
-//   model     3 forward passes: what the mathematics needs. MFU counts these
-//   causal    the same, with half of the attention: what a causal mask leaves
-//   hardware  what is executed: the model's FLOPs plus recomputation. HFU counts these
+//   model     3 forward passes: the mathematical minimum. MFU counts these
+//   causal    the same with half of the attention, because of the causal mask
+//   hardware  FLOPs executed: the model's plus recomputation. HFU counts these
 //   6N        6 FLOPs per active parameter and token
 #pragma once
 
@@ -28,7 +28,7 @@
 
 namespace trireme {
 
-// What to estimate.
+// The model.
 
 /// The sizes of a transformer. Covers more than make_model can build; estimates need no graph.
 struct Architecture {
@@ -47,7 +47,7 @@ struct Architecture {
 /// What is wrong, in words that name the conflicting numbers; empty if nothing.
 [[nodiscard]] std::vector<std::string> problems(const Architecture& architecture);
 
-/// The presets of model.h and published models beyond: "gpt3-175b", "llama3-70b", "llama4-maverick", …
+/// The presets of model.h and other published models: "gpt3-175b", "llama3-70b", "llama4-maverick", …
 [[nodiscard]] std::vector<std::string> architecture_names();
 /// Throws Error(Usage) naming the nearest match, or listing all.
 [[nodiscard]] Architecture architecture(std::string_view name);
@@ -58,7 +58,7 @@ struct ParameterCount {
   std::int64_t embedding = 0;     ///< token and, if learned, position embeddings
   std::int64_t attention = 0;     ///< projections, with their biases
   std::int64_t feed_forward = 0;  ///< of blocks without experts, and shared experts
-  std::int64_t experts = 0;       ///< the routed ones
+  std::int64_t experts = 0;       ///< routed experts only
   std::int64_t routers = 0;
   std::int64_t norms = 0;
   std::int64_t head = 0;  ///< the output layer; 0 if tied to the embedding
@@ -119,7 +119,7 @@ struct Roofline {
   [[nodiscard]] Seconds time(double flops, double bytes) const noexcept;
   [[nodiscard]] Bound bound(double flops, double bytes) const noexcept;
 };
-/// Nothing if the device's peak for this type, or its bandwidth, is unknown.
+/// nullopt if the device's peak for this type, or its bandwidth, is unknown.
 [[nodiscard]] std::optional<Roofline> roofline_of(const DeviceSpec& device, std::string_view dtype);
 
 // Utilization.
@@ -137,10 +137,10 @@ struct TypicalMfu {
   double high = 0;
   std::string note{};
 };
-/// Nothing for devices without such figures.
+/// nullopt for devices without such figures.
 [[nodiscard]] std::optional<TypicalMfu> typical_mfu(std::string_view device);
 
-/// How long this many FLOPs take on devices that reach `mfu` of their peak; how many devices it takes to finish in
+/// The time for this many FLOPs on devices that reach `mfu` of their peak; the number of devices needed to finish in
 /// time.
 [[nodiscard]] Seconds run_time(double flops, FlopRate peak, double mfu = 1, double devices = 1);
 [[nodiscard]] double devices_needed(double flops, FlopRate peak, double mfu, Seconds time);
@@ -160,7 +160,7 @@ struct MemoryRecipe {
 
 // Counted on the graph.
 
-/// Nodes of one kind, added up. Products of the same sizes are a kind: "matmul 8192x768x3072", rows x inner x columns.
+/// Nodes of one kind, summed. Products of the same sizes are a kind: "matmul 8192x768x3072", rows x inner x columns.
 struct OpKind {
   std::string name{};
   std::int64_t nodes = 0;
@@ -169,9 +169,9 @@ struct OpKind {
   [[nodiscard]] double intensity() const noexcept { return bytes > 0 ? flops / bytes : 0; }
 };
 
-/// The kinds with the most bytes first. Excludes views, such as reshapes.
+/// Sorted by bytes, descending. Excludes views, such as reshapes.
 [[nodiscard]] std::vector<OpKind> op_kinds(const Graph& graph);
-/// The roofline time of all of them, run one after the other.
+/// The roofline time of all kinds, run sequentially.
 [[nodiscard]] Seconds least_time(const std::vector<OpKind>& kinds, const Roofline& roofline);
 
 struct GraphEstimate {
@@ -194,8 +194,7 @@ struct StepOptions {
 /// The training step of a buildable architecture, as a graph.
 [[nodiscard]] Graph training_step(const Architecture& architecture, const StepOptions& options);
 
-/// The roofline time, and the MFU and HFU that follow from it. A causal mask saves no time here, and masked FLOPs
-/// count.
+/// The roofline time, with the resulting MFU and HFU. A causal mask saves no time here, and masked FLOPs count.
 struct RooflineEstimate {
   Seconds time{};
   double mfu = 0;

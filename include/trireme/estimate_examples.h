@@ -39,13 +39,13 @@ struct Example {
   [[nodiscard]] const ExampleLine& result(std::string_view what) const;
 };
 
-/// All of them, in the order in which they are listed.
+/// All examples, in display order.
 [[nodiscard]] std::vector<Example> all_examples();
 
-/// Given numbers to replace, by the names of their inputs.
+/// Overrides of given numbers, by input name.
 using ExampleInputs = std::map<std::string, double, std::less<>>;
 
-/// Inputs written as "devices=1024". Throws Error(Usage) for another form, or a name that is set twice.
+/// Parses inputs of the form "devices=1024". Throws Error(Usage) on any other form or a duplicate name.
 [[nodiscard]] ExampleInputs parse_inputs(const std::vector<std::string>& texts);
 
 /// By name, case-insensitive. Throws Error(Usage) naming the nearest match or listing all, and if `set` has an input that

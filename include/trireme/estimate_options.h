@@ -1,4 +1,4 @@
-// An estimate as its user writes it. Values; any thread.
+// Options of an estimate, as entered by the user. Values; any thread.
 #pragma once
 
 #include <cstdint>

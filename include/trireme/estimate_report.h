@@ -38,11 +38,11 @@ struct EstimateReport {
   /// FLOPs of a step on one device, as executed: counted on the graph if there is one, else by the
   /// formula.
   [[nodiscard]] double hardware_flops() const;
-  /// For a step of this duration; nothing if the peak is unknown.
+  /// For a step of this duration; nullopt if the peak is unknown.
   [[nodiscard]] std::optional<double> mfu(Seconds time) const;
   [[nodiscard]] std::optional<double> causal_mfu(Seconds time) const;
   [[nodiscard]] std::optional<double> hfu(Seconds time) const;
-  /// The MFU that the run is computed with: as requested, else that of the measured step.
+  /// The MFU assumed for the run: as requested, else that of the measured step.
   [[nodiscard]] std::optional<double> run_mfu() const;
 };
 

@@ -19,14 +19,14 @@ struct EvaluateSummary {
   std::string model{};
   std::string data{};
   double loss = 0;             ///< mean cross-entropy of all tokens, in nats
-  std::int64_t tokens = 0;     ///< that were predicted
+  std::int64_t tokens = 0;     ///< predicted tokens
   std::int64_t sequences = 0;  ///< windows of the data
   Seconds time{};
 };
 
 struct EvaluateOptions {
   ModelSourceOptions source{};
-  /// Files, folders or "-", all of it; empty: the validation data of the run, all of it.
+  /// Files, folders or "-"; empty: the run's validation data. Uses all of it.
   std::vector<std::string> data{};
   std::optional<std::int64_t>
       length{};  ///< tokens per sequence; if absent, the run's, or the context up to 1024
@@ -35,7 +35,7 @@ struct EvaluateOptions {
   Plan plan{};
   DeviceFactory make_device{};
   RankKind rank_kind = RankKind::Processes;
-  /// Called on rank 0: sequences that are done, and all.
+  /// Called on rank 0 with the number of sequences done and in total.
   std::function<void(std::int64_t done, std::int64_t all)> on_progress{};
   std::function<void(const EvaluateSummary&)> on_end{};  ///< called on rank 0
 };
@@ -46,7 +46,7 @@ struct EvaluateOptions {
 /// Evaluates on the ranks of the plan's mesh; every window of the data counts once. Throws as generate().
 void evaluate(const EvaluateOptions& options);
 
-/// e to the loss: how many tokens the model hesitates between on average.
+/// e to the loss: the effective number of tokens that the model chooses between.
 [[nodiscard]] double perplexity(const EvaluateSummary& summary);
 /// The line of `trireme evaluate --json`.
 [[nodiscard]] std::string to_json(const EvaluateSummary& summary);

@@ -33,13 +33,13 @@ struct NonFinite {
   BufferId buffer{};
   std::int64_t element = 0;       ///< index of the first one in the buffer, row-major
   double value = 0;               ///< its value
-  std::int32_t instruction = -1;  ///< that produced it; -1: present before the step
+  std::int32_t instruction = -1;  ///< the instruction that produced it; -1: present before the step
 };
 
 /// "einsum(%x, %h.3.mlp.c_fc.weight) in forward, block 3 gave %y f32[4,32,256], whose [0,5,17] is inf".
 [[nodiscard]] std::string to_text(const NonFinite& found, const Program& program);
 
-/// The scratch memory that the program's kernels and exchanges need on this device, in addition to the arena. Does not
+/// The scratch memory for the program's kernels and exchanges on this device, in addition to the arena. Does not
 /// allocate it.
 [[nodiscard]] Bytes workspace_of(const Program& program, Device& device);
 
@@ -57,31 +57,31 @@ class Execution {
   [[nodiscard]] Bytes memory() const noexcept;
 
   /// An input, parameter, state or output by name; the span must have exactly its size. Throws Error(Usage) otherwise.
-  /// An input is copied while the caller continues, from host memory of this object.
+  /// An input is copied asynchronously from a staging buffer, so the caller may reuse its memory.
   void write(std::string_view name, std::span<const std::byte> data);
   void read(std::string_view name, std::span<std::byte> data) const;
-  /// A scalar output of the last step, which has copied it to the host. Throws Error(Usage) if there is no such output.
+  /// A scalar output of the last step, already on the host. Throws Error(Usage) if there is no such output.
   [[nodiscard]] double number(std::string_view output) const;
 
   /// Runs one step. Communication overlaps with later instructions until one needs its result. With a trace: a span for
   /// each instruction, with its FLOPs and bytes, one for each communication op from its start until its result was
   /// available to its first consumer, and one for each wait. Throws CommError if another rank failed.
   void run(Trace* trace = nullptr);
-  /// Whether communication overlaps with later instructions (the default), or each communication op is waited for at
-  /// once, to measure what overlap gains.
+  /// Whether communication overlaps with later instructions (the default), or each communication op blocks, to measure
+  /// the gain from overlap.
   void set_overlap(bool overlap) noexcept { overlap_ = overlap; }
   /// Bytes that a step sends to other ranks, by op.
   [[nodiscard]] std::map<std::string, double> bytes_sent() const;
 
   /// Runs one step and checks everything: first inputs, parameters and state, then the results of each instruction.
   /// Stops after the first value that is not finite, unless other ranks wait for this rank's communication. Returns
-  /// nothing if all values are finite; the step then took effect. Slow: for debugging. All ranks call it.
+  /// nullopt if all values are finite; the step then took effect. Slow: for debugging. All ranks call it.
   [[nodiscard]] std::optional<NonFinite> run_checked();
   /// Checks only inputs, parameters and state; runs nothing.
   [[nodiscard]] std::optional<NonFinite> find_non_finite_leaf();
 
  private:
-  /// Instructions [begin, end) with nothing to wait for in between: kernels, or one exchange.
+  /// Instructions [begin, end) without a wait in between: kernels, or one exchange.
   struct Segment {
     std::size_t begin = 0;
     std::size_t end = 0;
@@ -108,15 +108,16 @@ class Execution {
   bool overlap_ = true;
   std::int64_t untraced_steps_ = 0;
   std::unique_ptr<DeviceMemory> arena_;
-  std::unique_ptr<DeviceMemory> workspace_;           ///< of kernels
-  std::unique_ptr<DeviceMemory> exchange_workspace_;  ///< of exchanges, which run beside kernels
-  Bytes workspace_bytes_{};                           ///< of both
+  std::unique_ptr<DeviceMemory> workspace_;  ///< of kernels
+  std::unique_ptr<DeviceMemory>
+      exchange_workspace_;   ///< of exchanges, which run concurrently with kernels
+  Bytes workspace_bytes_{};  ///< of both
   std::unique_ptr<runtime::StagedInputs> inputs_;
   std::unique_ptr<runtime::FetchedNumbers> numbers_;
   std::unique_ptr<runtime::StagingQueue> staging_;
   std::vector<std::unique_ptr<Kernel>>
       kernels_;  ///< by instruction; none for a view or a communication op
-  std::shared_ptr<ExchangeSession> session_;          ///< may be none
+  std::shared_ptr<ExchangeSession> session_;          ///< may be null
   std::vector<std::unique_ptr<Exchange>> exchanges_;  ///< by instruction
   std::vector<std::vector<std::size_t>>
       waits_;  ///< by instruction, and for the end: communication ops to finish first

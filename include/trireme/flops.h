@@ -13,7 +13,7 @@ namespace trireme {
 
 struct Flops {
   double products = 0;
-  double causal_products = 0;  ///< without those that a causal mask makes unnecessary
+  double causal_products = 0;  ///< excluding those masked out by causality
   double others = 0;           ///< the rest: element-wise ops, norms, the optimizer
 };
 

@@ -7,9 +7,9 @@
 //   options.on_text = [](std::string_view text) { std::cout << text << std::flush; };
 //   trireme::generate(options);
 //
-// Each token takes one step of the model, which reads the keys and values of earlier tokens from a cache. On devices
-// whose matrix products are row-invariant (see cpu_device.h), the tokens are those that would be generated without a
-// cache, bit for bit.
+// Each token takes one step of the model, with the keys and values of earlier tokens from a cache. On devices whose
+// matrix products are row-invariant (see cpu_device.h), the tokens are bit-identical to those generated without a
+// cache.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ namespace trireme {
 
 /// Where a trained model comes from: one of the two.
 struct ModelSourceOptions {
-  /// The folder of a run: its best checkpoint if it keeps that, else its newest.
+  /// The folder of a run: its best checkpoint if kept, else its newest.
   std::string run{};
   std::string model{};      ///< a Hugging Face folder with weights
   std::string tokenizer{};  ///< a tokenizer.json; "": the one in the folder, if any
@@ -39,7 +39,7 @@ struct ModelSourceOptions {
 struct GenerateSummary {
   std::string model{};
   std::vector<std::int32_t> prompt{};
-  std::vector<std::int32_t> tokens{};  ///< the new ones
+  std::vector<std::int32_t> tokens{};  ///< generated
   bool ended = false;                  ///< the model generated its end-of-text token
   Seconds prompt_time{};
   Seconds time{};   ///< of the new tokens
@@ -53,12 +53,12 @@ struct GenerateOptions {
   ModelSourceOptions source{};
   /// Text; without a tokenizer for the model's tokens, their numbers, separated by spaces.
   std::string prompt{};
-  /// How many tokens to generate at most; if absent, 100 or as many as the model's context permits.
+  /// The maximum number of tokens to generate; if absent, 100 or as many as the model's context permits.
   std::optional<std::int64_t> tokens{};
   SamplingOptions sampling{};
   /// Without the cache, every token takes a forward pass over the whole sequence: slow, to check the cache.
   KeyValueCache cache = KeyValueCache::Used;
-  Plan plan{};  ///< its mesh and placements count; what concerns training does not
+  Plan plan{};  ///< mesh and placements; training settings are ignored
   DeviceFactory make_device{};
   RankKind rank_kind = RankKind::Processes;
   /// Called on rank 0 once everything is checked and loaded.

@@ -1,6 +1,5 @@
-// Graph: what to compute, as data. Nodes over typed tensors, in an order in which they can run, on one
-// logical device. Immutable once built; problems() says in words what is wrong; the text form prints and
-// parses back.
+// Graph: a computation as data: nodes over typed tensors, in a valid execution order, on one logical device. Immutable
+// once built; problems() describes errors; the text form prints and parses back.
 //
 //   graph mlp {
 //     input %x: f32[8,16]
@@ -54,7 +53,7 @@ struct NodeId {
   friend auto operator<=>(const NodeId&, const NodeId&) = default;
 };
 
-/// Constants of a node, by name. The op's row defines which ones it has, and their defaults.
+/// Constants of a node, by name. The op's row defines their names and defaults.
 using Attribute = std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>>;
 using Attributes = std::map<std::string, Attribute, std::less<>>;
 
@@ -68,7 +67,7 @@ enum class Origin : std::uint8_t {
 /// "input", "parameter", "state", "node".
 [[nodiscard]] std::string_view to_text(Origin origin);
 
-/// What part of a training step a node belongs to.
+/// The part of a training step that a node belongs to.
 enum class Phase : std::uint8_t { Forward, Recompute, Backward, Update };
 [[nodiscard]] std::string_view to_text(Phase phase);
 
@@ -137,8 +136,8 @@ class Graph {
   std::vector<Update> updates_;
 };
 
-/// The first thing that is wrong, in words that name the node, what it has and what it should have: types that do not
-/// follow from the op's rule, uses before definitions, updates of things that are not kept, … Empty if nothing.
+/// The first error, in words that name the node, the actual and the expected: types that do not follow from the op's
+/// rule, uses before definitions, updates of values that are not kept, … Empty if the graph is valid.
 [[nodiscard]] std::vector<std::string> problems(const Graph& graph);
 
 [[nodiscard]] std::string to_text(const Graph& graph);
@@ -157,12 +156,12 @@ class GraphBuilder {
   ValueId state(std::string_view name, TensorType type);
 
   /// Adds a node and returns its results, as many as the op has. Throws Error(Usage) naming the op, its inputs' types
-  /// and the rule that they violate.
+  /// and the violated rule.
   std::vector<ValueId> add(std::string_view op, std::vector<ValueId> inputs,
                            Attributes attributes = {});
   /// The same for an op with one result.
   ValueId add1(std::string_view op, std::vector<ValueId> inputs, Attributes attributes = {});
-  /// A copy of a node with other inputs and its own results.
+  /// A copy of a node with other inputs and new results.
   std::vector<ValueId> copy(const Node& node, std::vector<ValueId> inputs);
 
   /// Gives the newest results readable names instead of numbers. A name that is taken gets a numeric suffix.

@@ -1,4 +1,4 @@
-// HostCosts: what communication between the ranks of one host costs, and how fast they compute, as measured there.
+// HostCosts: the measured costs of communication and computation on one host.
 //
 // Plain values; all functions may be called from any thread.
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace trireme {
 
-/// The time of a message of this length between two ranks: alone, and while one of the same length crosses it.
+/// The time of a message of this length between two ranks: alone, and with an equal message in the other direction.
 struct MessagePoint {
   Bytes bytes{};
   Seconds one_way{};
@@ -36,7 +36,7 @@ struct MessageCost {
   friend bool operator==(const MessageCost&, const MessageCost&) = default;
 };
 
-/// Combining received bytes with what a rank holds, in cache.
+/// Combining received bytes with local data, in cache.
 struct CombineCost {
   std::string dtype{};  ///< "f32", "bf16", …
   Seconds gamma{};      ///< per byte
@@ -47,7 +47,7 @@ struct CombineCost {
 struct RendezvousCost {
   int ranks = 0;
   Seconds first{};  ///< measured from the call
-  Seconds next{};   ///< again, by ranks that have just synchronized
+  Seconds next{};   ///< repeated, by ranks that have just synchronized
   friend bool operator==(const RendezvousCost&, const RendezvousCost&) = default;
 };
 
@@ -66,10 +66,10 @@ struct PassCost {
   friend bool operator==(const PassCost&, const PassCost&) = default;
 };
 
-/// What communication between the ranks of one host costs, measured by `trireme probe`. Used to predict collectives
-/// between them and to choose their methods; with `compute`, to predict training steps.
+/// Communication costs between the ranks of one host, measured by `trireme probe`. Used to predict collectives between
+/// them and to choose their methods; with `compute`, to predict training steps.
 struct HostCosts {
-  int cores = 0;  ///< measured together
+  int cores = 0;  ///< number of cores measured together
   std::vector<MessageCost> messages{};
   std::vector<CombineCost> combining{};
   std::vector<RendezvousCost> waits{};  ///< by increasing ranks
@@ -86,12 +86,12 @@ struct HostCosts {
   [[nodiscard]] bool stages_cached() const;
   /// The cost of staging, with the faster kind of stores.
   [[nodiscard]] PassCost passing() const;
-  /// Combining bytes of this type; if not measured, as for f32, or else 0.
+  /// Combining bytes of this type; if not measured, the cost for f32, or else 0.
   [[nodiscard]] Seconds gamma(std::string_view dtype) const;
   /// Messages over this transport, if measured.
   [[nodiscard]] const MessageCost* messages_by(std::string_view transport) const;
-  /// Synchronizing this many ranks: as measured with at least as many; beyond the largest measurement, in proportion.
-  /// Requires waits.
+  /// Synchronizing this many ranks: measured with at least as many; beyond the largest measurement, extrapolated in
+  /// proportion. Requires waits.
   [[nodiscard]] RendezvousCost wait_of(int ranks) const;
   friend bool operator==(const HostCosts&, const HostCosts&) = default;
 };

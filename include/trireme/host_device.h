@@ -1,5 +1,5 @@
-// HostDevice: the part of Device that all devices share whose kernels run on the calling thread in the host's memory.
-// Streams are inline: work is done when the call that enqueues it returns, and events are always done.
+// HostDevice: the common base of devices whose kernels run on the calling thread in host memory. Streams are inline:
+// work is done when the call that enqueues it returns, and events are always done.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ class HostDevice : public Device {
   [[nodiscard]] std::unique_ptr<HostMemory> allocate_host(Bytes bytes) override;
   [[nodiscard]] std::unique_ptr<Stream> make_stream() override;
   [[nodiscard]] std::unique_ptr<Event> make_event(const EventOptions& options = {}) override;
-  /// `comm` works on the operands where they are.
+  /// `comm` works on the operands in place.
   [[nodiscard]] std::unique_ptr<PreparedExchange> prepare_exchange(
       const KernelRequest& request) override;
 };

@@ -1,4 +1,4 @@
-// Measures what messages, waiting, copying and combining cost on this host, and describes the host as a Cluster.
+// Measures the cost of messages, waiting, copying and combining on this host, and describes the host as a Cluster.
 //
 // Plain values; all functions may be called from any thread, but probe_host() forks, so call it before creating one.
 #pragma once
@@ -29,7 +29,7 @@ struct LineFit {
 };
 
 struct ProbeOptions {
-  Rank ranks = 2;  ///< that work together: one per core
+  Rank ranks = 2;  ///< ranks that run together: one per core
   bool quick = false;
 };
 
@@ -70,10 +70,10 @@ struct HostProbe {
   Estimate cached_stage{};  ///< the same, written through the caches
   Estimate cached_fetch{};
   MessageProbe peek{};
-  std::optional<ComputeCosts> compute{};  ///< by probe_compute(), which measures it on its own
+  std::optional<ComputeCosts> compute{};  ///< by probe_compute(), a separate measurement
 };
 
-/// Starts processes, and threads last; all have ended when it returns. Calls `progress` with what it measures next.
+/// Starts processes, and threads last; all have ended when it returns. Calls `progress` with the next measurement.
 [[nodiscard]] HostProbe probe_host(const ProbeOptions& options,
                                    const std::function<void(const std::string&)>& progress);
 

@@ -18,9 +18,9 @@
 namespace trireme {
 
 /// Parses a config.json; the model is named after its family. Missing fields get the family's defaults, fields that do
-/// not change the model are ignored. Throws Error(Input) "WHAT: rope_scaling is {…}; …" on a field whose meaning is not
-/// implemented, or that has the wrong type. Dropout is 0: it is a training setting. No token is dropped
-/// (capacity_factor 0) unless "capacity_factor" says otherwise.
+/// not change the model are ignored. Throws Error(Input) "WHAT: rope_scaling is {…}; …" on a field that is not
+/// supported or has the wrong type. Dropout is 0: it is a training setting. No token is dropped (capacity_factor 0)
+/// unless "capacity_factor" says otherwise.
 [[nodiscard]] ModelConfig parse_hugging_face_config(std::string_view text, std::string_view what);
 
 /// The config.json of a model. Given the `original` that it was read from, keeps fields that do not describe the model
@@ -41,7 +41,7 @@ class WeightFiles {
   /// Error(Input) naming the file and the tensor if a file is damaged, or a tensor is in two files or not in the file
   /// that the index names; Error(System) if a file cannot be read.
   explicit WeightFiles(const std::string& path);
-  /// Whether a folder has such a file.
+  /// Whether a folder contains such a file.
   [[nodiscard]] static bool are_in(const std::string& folder);
 
   /// The file, or the index of several.
@@ -68,7 +68,7 @@ struct WeightedModel {
   std::vector<ModelParameter> parameters{};
 };
 
-/// One of their tensors, and how it maps to one of our parameters (see weight_names.h).
+/// A Hugging Face tensor, and how it maps to one of our parameters (see weight_names.h).
 struct WeightPiece;
 
 /// Throws Error(Usage) naming the parameters that no family has, with * for a layer's number: shared experts,
@@ -76,7 +76,7 @@ struct WeightPiece;
 void check_hugging_face_names(const AnyModelConfig& config,
                               std::span<const ModelParameter> parameters);
 
-/// The weights of a model, read from such files.
+/// The weights of a model, read from files.
 class HuggingFaceWeights {
  public:
   /// Checks all names and shapes. Throws Error(Input) "FILE: tensor 'h.0.ln_1.weight' …" if a tensor is missing, has

@@ -14,7 +14,7 @@ namespace trireme {
 
 class Stream;
 
-/// Which kernel is requested: an op, its constants, and its operands' types.
+/// A request for a kernel: an op, its constants, and its operands' types.
 struct KernelRequest {
   const Op* op = nullptr;
   Attributes attributes{};

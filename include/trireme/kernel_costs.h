@@ -13,7 +13,7 @@
 
 namespace trireme::predict {
 
-/// What the time of a kernel depends on: the row of KernelCost that describes it, and the factors of its terms.
+/// The work of a kernel: the row of KernelCost that describes it, and the factors of its terms.
 struct KernelWork {
   std::string kernel{};  ///< "softmax", "einsum nt"
   std::string dtype{};
@@ -28,12 +28,12 @@ struct KernelSample {
   Seconds time{};
 };
 
-/// A row for each kernel that occurs at least three times, and a row "*" for each type from all but the matrix products. No cost is
-/// negative, and the predicted times add up to those of the samples. Samples of 0 s are left out.
+/// A row for each kernel that occurs at least three times, and a row "*" for each type, fitted to everything but matrix
+/// products. No cost is negative, and the predicted times sum to those of the samples. Samples of 0 s are ignored.
 [[nodiscard]] std::vector<KernelCost> fit_kernel_costs(std::span<const KernelSample> samples);
 
-/// Rows of what a rank does besides kernels, per call: starting a communication op in the background, and how much later
-/// than a blocking call it is done, because threads have to wake up.
+/// Rows for work besides kernels, per call: starting a communication op in the background, and how much later than a
+/// blocking call it completes, because threads have to wake up.
 inline constexpr std::string_view kStart = "start";
 inline constexpr std::string_view kBackground = "background";
 
@@ -46,10 +46,10 @@ struct HostShare {
 /// Predicts kernels of ranks that all compute at the same time.
 class KernelTimes {
  public:
-  /// Between the settings that were measured, interpolates. Throws Error(Usage) if `costs` has none.
+  /// Interpolates between the measured settings. Throws Error(Usage) if `costs` has none.
   KernelTimes(const ComputeCosts& costs, int cores, const HostShare& share);
 
-  /// A type without rows counts as f32. Throws Error(Usage) if that has none for this kernel either.
+  /// A type without rows counts as f32. Throws Error(Usage) if f32 has no row for this kernel either.
   [[nodiscard]] Seconds time(const KernelWork& work) const;
   /// The cost per call of kStart or kBackground; 0 if not measured.
   [[nodiscard]] Seconds fixed(std::string_view row) const;

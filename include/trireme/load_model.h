@@ -12,7 +12,7 @@ struct NamedModel {
   AnyModelConfig config{};
   bool is_preset = false;
   std::string description{};  ///< the text of its config.json; "" if there is none
-  std::string weights{};      ///< the folder it was loaded from, if that contains weights; else ""
+  std::string weights{};      ///< the folder it was loaded from, if it contains weights; else ""
 };
 
 /// A path ends in ".json", contains a '/', or is a folder; anything else is a preset.

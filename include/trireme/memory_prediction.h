@@ -1,6 +1,6 @@
 // Predicts the memory of every rank under a plan, without its programs: the graph is placed once, then the lifetimes of
-// values are counted for one rank of each kind. Ranks are of one kind if they run the same on shards of the same sizes,
-// so thousands of ranks are usually as many kinds as there are pipeline stages. Callable from any thread.
+// values are counted for one rank of each kind. Ranks are of one kind if they run the same ops on shards of the same
+// sizes, so thousands of ranks usually reduce to one kind per pipeline stage. Callable from any thread.
 //
 //   const MemoryPrediction memory = predict_memory({graph, dim_names(graph)}, plan);
 //   memory.largest().use.peak;  // what the fullest rank needs
@@ -19,7 +19,7 @@
 namespace trireme {
 
 struct MemoryPrediction {
-  /// Ranks that need the same.
+  /// Ranks with equal memory use.
   struct Kind {
     int first_rank = 0;
     int ranks = 0;
@@ -31,7 +31,7 @@ struct MemoryPrediction {
   [[nodiscard]] const MemoryUse& at(int rank) const {
     return kinds.at(kind_of.at(static_cast<std::size_t>(rank))).use;
   }
-  /// The kind with the highest peak; the first of equals.
+  /// The kind with the highest peak; the first in a tie.
   [[nodiscard]] const Kind& largest() const;
 };
 

@@ -65,7 +65,7 @@ class Mesh {
 /// Parses "data=2,tensor=4". Throws Error(Usage) otherwise.
 [[nodiscard]] Mesh parse_mesh(std::string_view text);
 
-/// Why the mesh does not fit the cluster, in words; empty if it uses exactly its devices.
+/// Why the mesh does not fit the cluster, in words; empty if it uses exactly the cluster's devices.
 [[nodiscard]] std::vector<std::string> problems(const Mesh& mesh, const Cluster& cluster);
 
 }  // namespace trireme

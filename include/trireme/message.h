@@ -10,8 +10,7 @@
 
 namespace trireme {
 
-/// The text in single quotes for a message: truncated if long, without line breaks or other control
-/// characters.
+/// Quotes text for a message: in single quotes, truncated if long, without line breaks or other control characters.
 [[nodiscard]] std::string in_quotes(std::string_view text);
 
 /// "unknown command 'shedule'; did you mean schedule?", or "…; use train or tour" if no known name is close.

@@ -1,4 +1,4 @@
-// Models: turns a short description into the Graph of one forward pass. Callable from any thread.
+// Models: builds the Graph of one forward pass from a short description. Callable from any thread.
 #pragma once
 
 #include <cstdint>
@@ -40,16 +40,16 @@ struct ModelConfig {
   double rope_base = 10000.0;
   double dropout = 0.0;
   bool tied = true;  ///< the output layer shares the embedding
-  // Mixture of experts: with more than one, every n-th block's feed-forward part consists of this many experts, from
-  // which a router picks some for each token.
+  // Mixture of experts: with more than one, the feed-forward part of every n-th block has this many experts, from which
+  // a router picks some for each token.
   std::int64_t experts = 1;
   std::int64_t mixture_every = 1;
   std::int64_t experts_per_token = 2;
   double capacity_factor =
       1.25;  ///< capacity of an expert per sequence, relative to an even share; 0: no token is ever dropped
   double balance_loss = 0.01;  ///< weight of the auxiliary loss
-  /// The auxiliary loss is the mean of those of this many equal parts of the batch; 0: of the micro-batches of a training
-  /// plan, in a model alone 1.
+  /// The auxiliary loss is the mean over this many equal parts of the batch; 0: over the micro-batches of a training
+  /// plan, or 1 without a plan.
   std::int64_t balance_groups = 1;
   /// Default: softmax first with one expert per token, since the gate would otherwise be 1 and the router would not
   /// learn; else top-k first.

@@ -6,7 +6,7 @@
 
 namespace trireme {
 
-/// For the inputs and parameters of a graph made from a model; other values have none.
+/// Names for the inputs and parameters of a model's graph; other values have none.
 ///
 ///   batch, sequence           of inputs
 ///   heads                     of attention; grouped keys have fewer

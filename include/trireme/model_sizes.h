@@ -1,4 +1,4 @@
-// Other sizes for a known model. Pure; callable from any thread.
+// Overrides the sizes of a known model. Pure; callable from any thread.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-/// Sizes in place of a model's; 0: the model's own.
+/// Overrides of a model's sizes; 0: the model's own.
 struct ModelSizes {
   std::optional<Family> family{};
   std::int64_t layers = 0;
@@ -29,9 +29,8 @@ struct ModelSizes {
   bool untied = false;  ///< the output layer has its own weights
 };
 
-/// Derives sizes that are not given from those that are: heads split the width, and the feed-forward layer keeps its ratio
-/// to the width. The name gets "-resized" unless only the context differs. Throws Error(Usage) if the sizes do not go
-/// together.
+/// Derives missing sizes from the given ones: heads split the width, and the feed-forward layer keeps its ratio to the
+/// width. The name gets "-resized" unless only the context differs. Throws Error(Usage) if the sizes conflict.
 [[nodiscard]] Architecture resized(Architecture architecture, const ModelSizes& sizes);
 
 /// "gpt2" or "llama". Throws Error(Usage).

@@ -1,4 +1,4 @@
-// The model that a user names, for estimates and searches. Callable from any thread.
+// Resolves a model by name, for estimates and searches. Callable from any thread.
 #pragma once
 
 #include <string>

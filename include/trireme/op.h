@@ -51,10 +51,10 @@ struct AttributeRow {
 struct Factor {
   std::int64_t size = 0;
   enum class Split : std::uint8_t {
-    Free,     ///< any part of it can be computed alone
-    Never,    ///< each device needs all of it: the row of a soft-max, the pixels of a convolution
-    Maximum,  ///< as Free, but parts are put together by the maximum instead of the sum
-    InTurn,   ///< as Never, but a device can have one part after the other: see Op::merge
+    Free,     ///< any part of it can be computed independently
+    Never,    ///< each device needs all of it: the row of a softmax, the pixels of a convolution
+    Maximum,  ///< like Free, but parts are combined by maximum instead of sum
+    InTurn,   ///< like Never, but a device can process one part at a time: see Op::merge
   } split = Split::Free;
 };
 
@@ -67,12 +67,12 @@ struct Factors {
   std::vector<Dims> outputs{};
 };
 
-/// What an op may do with partial inputs, of which each device has a term of the sum.
+/// How an op may treat partial inputs, of which each device has a term of the sum.
 enum class Linear : std::uint8_t {
   No,     ///< nothing: relu(a + b) is not relu(a) + relu(b)
-  Each,   ///< pass one of them on if the others are complete: einsum
-  Joint,  ///< pass them on if all are partial: add
-  Apart,  ///< take the terms along the axis given by the attribute `axis` as the result's dimension: parts
+  Each,   ///< propagate one partial input if the others are complete: einsum
+  Joint,  ///< propagate if all are partial: add
+  Apart,  ///< turn the terms along the attribute `axis` into a dimension of the result: parts
 };
 
 /// The minimum cost of a node.
@@ -113,24 +113,24 @@ struct Op {
   std::vector<TensorType> (*infer)(const Signature&) = nullptr;
   Factors (*factors)(const Signature&) = nullptr;
   Linear linear = Linear::No;
-  /// The attributes of the node that computes a shard, if they contain a size or an offset: a reshape's shape, the
-  /// position at which a shard of a sequence begins. The ranges are the shard's parts of each factor. nullptr: they are
-  /// the same for all shards.
+  /// The attributes of the node that computes a shard, if they include a size or an offset: a reshape's shape, the
+  /// start position of a sequence shard. The ranges are the shard's parts of each factor. nullptr: they are the same
+  /// for all shards.
   Attributes (*part)(const Signature& whole, std::span<const IndexRange> ranges) = nullptr;
-  /// For an op with an InTurn factor: the op that merges results in which the factor does not appear. It takes those of
-  /// some parts and then those of another, and returns as many. Parts without work contribute nothing to them; results
-  /// in which the factor does appear are 0 there.
+  /// For an op with an InTurn factor: the op that merges results in which the factor does not appear. It takes the
+  /// results of some parts, then the results of another part, and returns as many. Parts without work contribute
+  /// nothing; results in which the factor does appear are 0 there.
   std::string_view merge{};
   /// Communicates with other ranks: no device has a kernel for it, and there is no reference.
   bool communicates = false;
   Work (*work)(const Signature&) = nullptr;
   /// The gradient of each wanted input, else invalid. nullptr: no gradient flows through.
   std::vector<ValueId> (*gradient)(GradientQuery&) = nullptr;
-  /// The gradient uses the gradients of this many leading results; the others, such as the statistics of a norm, are
-  /// only for the backward and must not reach the loss.
+  /// The gradient rule uses the gradients of this many leading results; the others, such as the statistics of a norm,
+  /// are only for the backward and must not reach the loss.
   std::size_t smooth_outputs = 1;
-  /// Results that may overwrite an input, if nothing needs it afterwards. Element i of the result must then depend on
-  /// no element of that input but i, or on elements that are read before any is written.
+  /// Results that may overwrite an input, if nothing needs it afterwards. Element i of the result must depend on no
+  /// element of that input but i, or on elements that are read before any is written.
   struct InPlace {
     std::size_t output;
     std::size_t input;
@@ -143,16 +143,16 @@ struct Op {
                     std::span<Dense> outputs) = nullptr;
 };
 
-/// Nothing if there is none with this name.
+/// nullptr if there is no op with this name.
 [[nodiscard]] const Op* find_op(std::string_view name);
 /// Throws Error(Usage) naming the nearest match.
 [[nodiscard]] const Op& op_named(std::string_view name);
-/// The built-in ones, sorted by name.
+/// The built-in ops, sorted by name.
 [[nodiscard]] const std::vector<const Op*>& all_ops();
 [[nodiscard]] bool is_built_in(const Op& op);
 
-/// Adds an op of the program's own, before the first graph that uses it. The CPU device runs it by its reference. Its
-/// texts must have static lifetime. Throws Error(Usage) if the row is incomplete or the name is taken.
+/// Registers a custom op; call it before building a graph that uses it. The CPU device runs its reference. Its strings
+/// must have static lifetime. Throws Error(Usage) if the row is incomplete or the name is taken.
 const Op& register_op(Op op);
 
 /// A node to compute, as a device sees it; `attributes` has all of the row's.
@@ -162,7 +162,7 @@ struct ReferenceCall {
   const std::vector<TensorType>& inputs;
   const std::vector<TensorType>& outputs;
 };
-/// Computes a node by its op's reference, from operands in memory and of any type: a new backend starts with this, and
+/// Computes a node with its op's reference, from operands in memory of any type: a new backend starts with this, and
 /// replaces it kernel by kernel. Slow, and it allocates.
 void run_reference(const ReferenceCall& call, std::span<const std::byte* const> inputs,
                    std::span<std::byte* const> outputs);

@@ -1,4 +1,4 @@
-// Shared by the rows of many ops: type rules, factors and work of element-wise ops.
+// Helpers shared by the rows of many ops: type rules, factors and work of element-wise ops.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ namespace trireme::rules {
 /// One result, like the first input.
 [[nodiscard]] std::vector<TensorType> like_first(const Signature& s);
 void require_float(const Signature& s, std::size_t input);
-/// Rejects a statistic of x that does not have the type in which statistics are kept.
+/// Rejects a statistic of x whose type is not statistics_type().
 void require_statistic(const Signature& s, std::size_t statistic, std::size_t x);
 void require_integer(const Signature& s, std::size_t input);
 void require_rank(const Signature& s, std::size_t input, int rank);
 void require_same_type(const Signature& s, std::size_t a, std::size_t b);
 void require_same_dtype(const Signature& s, std::size_t a, std::size_t b);
-/// The axis counted from the front; -1 is the last. Rejects an invalid one.
+/// The axis as a non-negative index; -1 is the last. Rejects an invalid axis.
 [[nodiscard]] int axis_of(const Signature& s, std::int64_t axis, int rank);
 /// One number per row: for [B,T,C], [B,T].
 [[nodiscard]] Shape rows_of(const Shape& shape);
@@ -51,7 +51,7 @@ struct Letters {
 
 // Work.
 
-/// All operands once, no arithmetic.
+/// Each operand once, no arithmetic.
 [[nodiscard]] double bytes_of_operands(const Signature& s);
 /// This many FLOPs for each element of the first result.
 template <int kFlops>
@@ -63,7 +63,7 @@ template <int kFlops>
 
 // Gradients.
 
-/// The sum of `value` down to `shape`, which has its last dimensions; `value` itself if those are all.
+/// `value` summed to `shape`, its trailing dimensions; `value` itself if the shapes are equal.
 [[nodiscard]] ValueId sum_to(GraphBuilder& builder, ValueId value, const Shape& shape);
 
 }  // namespace trireme::rules

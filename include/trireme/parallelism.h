@@ -1,9 +1,9 @@
-// Which kinds of parallelism a plan uses, each in two views of the subject. Plain data; any thread.
+// Classifies the parallelism of a plan, in two views. Plain data; any thread.
 //
-// The classic view asks what is divided among devices: the data or the model. It leaves some methods without a place:
-// ZeRO divides neither what is computed on the data nor what is computed of the model, only what is kept between uses;
-// experts divide both. The operator view asks how ops of the graph are assigned: one op to many devices (intra-op, which
-// leads to collectives) or different ops to different devices (inter-op, which leads to messages).
+// The classic view asks what is divided among devices: the data or the model. It does not cover every method: ZeRO
+// divides neither the data nor the model's computation, only the state kept between uses; experts divide both. The
+// operator view asks how ops of the graph are assigned: one op to many devices (intra-op, which leads to collectives)
+// or different ops to different devices (inter-op, which leads to messages).
 #pragma once
 
 #include <cstdint>
@@ -27,10 +27,10 @@ enum class OperatorView : std::uint8_t { IntraOp, InterOp, Neither };
 
 struct Parallelism {
   std::string name{};  ///< "tensor parallelism"
-  std::string by{};    ///< what requests it: "tensor=4", "ZeRO stage 2 along data=8"
+  std::string by{};    ///< its source in the plan: "tensor=4", "ZeRO stage 2 along data=8"
   ClassicView classic = ClassicView::Neither;
   OperatorView operators = OperatorView::Neither;
-  std::string why{};  ///< what each device has or computes, in one sentence
+  std::string why{};  ///< the share of each device, in one sentence
 };
 
 /// In the order of the mesh's axes, then ZeRO, sequence parallelism and assignments of single ops. Empty for one device.

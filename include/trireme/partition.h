@@ -1,11 +1,12 @@
-// Partition: takes a graph and the requested placements; produces what each rank computes and communicates. All rules
-// come from the ops' factors and the conversions between placements; nothing here knows any kind of parallelism by
-// name. Callable from any thread.
+// Partition: derives the computation and communication of each rank from a graph and the requested placements. All
+// rules come from the ops' factors and the conversions between placements; nothing here refers to a kind of parallelism
+// by name. Callable from any thread.
 //
-// Nodes are processed in order. Each computes where its operands are: axes that shard a factor in its inputs shard it
-// in the node; where inputs disagree, the parameters' sharding wins, else whichever moves the fewest bytes. An operand
-// with another placement is resharded first, once for all consumers in the same phase of the step. A result that lacks
-// a sharded factor is partial; linear ops pass it on as partial, and it is reduced where an op needs the full value.
+// Nodes are processed in order. Each is computed where its operands are: axes that shard a factor in its inputs shard
+// it in the node; if inputs disagree, the parameters' sharding wins, else the one that moves the fewest bytes. An
+// operand with another placement is resharded first, once for all consumers in the same phase of the step. A result
+// that lacks a sharded factor is partial; linear ops propagate partial values, and the value is reduced where an op
+// needs it in full.
 #pragma once
 
 #include <map>
@@ -90,7 +91,7 @@ class Partition {
   [[nodiscard]] Placement stored(std::string_view name) const;
   [[nodiscard]] int home(std::string_view name) const;
 
-  /// In the order of the graph.
+  /// In graph order.
   [[nodiscard]] std::vector<PlacedOp> ops() const;
   [[nodiscard]] std::vector<PlacedValue> values() const;
 
@@ -102,7 +103,7 @@ class Partition {
   std::unique_ptr<Decided> decided_;
 };
 
-/// The groups that communication ops refer to, by rank: those along each axis of the mesh.
+/// The groups that communication ops refer to, by rank: one along each axis of the mesh.
 [[nodiscard]] std::vector<RankGroups> groups_of(const Mesh& mesh);
 
 }  // namespace trireme

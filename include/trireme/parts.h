@@ -12,7 +12,7 @@
 namespace trireme {
 
 /// The shard of a value of this type on the device at these coordinates. If the value is split into micro-batches, the
-/// device has its shard of each, one after the other.
+/// device has its shard of each, in order.
 struct Part {
   TensorType type{};
   Placement placement{};

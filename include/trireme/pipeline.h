@@ -1,5 +1,5 @@
-// PipelineTable: which rank computes what, in which order, with the model split into stages and the
-// batch into micro-batches. Naive, GPipe, 1F1B, PipeDream and the others are tables, not code.
+// PipelineTable: the tasks of each rank, in order, with the model split into stages and the batch
+// into micro-batches. Naive, GPipe, 1F1B, PipeDream and all other schedules are tables, not code.
 //
 // Plain data: build it, then treat it as immutable; any number of threads may read it. All
 // functions may be called from any thread.
@@ -72,17 +72,17 @@ struct PipelineTable {
   friend bool operator==(const PipelineTable&, const PipelineTable&) = default;
 };
 
-/// The largest table that is made, read or verified.
+/// The largest table that is created, parsed or verified.
 inline constexpr int kMaxPipelineRanks = 4096;
 inline constexpr int kMaxPipelineStages = 1 << 16;
 inline constexpr int kMaxMicrobatches = 1 << 20;
 inline constexpr std::size_t kMaxPipelineTasks = 1 << 22;
 
-/// What is wrong with the table, in words that name the tasks and the ranks; empty if nothing. The
-/// first eight things. Checks that every micro-batch goes once forward and once back (whole, or in
-/// both halves) through every stage of one copy, on the rank that has the stage; that the Updates
-/// of a stage include exactly the gradients computed before them, and all stages update at the
-/// same micro-batches; that weights are as `weights` says; and that there is no deadlock.
+/// The first eight errors in the table, in words that name the tasks and the ranks; empty if it is
+/// valid. Checks that every micro-batch goes once forward and once back (whole, or in both halves)
+/// through every stage of one copy, on the rank that has the stage; that the Updates of a stage
+/// include exactly the gradients computed before them, and all stages update at the same
+/// micro-batches; that weight versions match `weights`; and that there is no deadlock.
 [[nodiscard]] std::vector<std::string> problems(const PipelineTable& table);
 
 // Weight versions. Version v of a stage's weights is the result of its first v Updates; 0 is the
@@ -137,7 +137,7 @@ struct PipelineTiming {
   /// end: what remains if a rank may begin its next batch before the others have finished this one.
   double rank_bubble = 0;
   /// The idle share while all ranks run both forward and backward: after each has computed its
-  /// first gradient and before any begins its last Forward. Nothing if there is no such period.
+  /// first gradient and before any begins its last Forward. Absent if there is no such period.
   std::optional<double> steady_bubble;
 };
 
@@ -153,7 +153,7 @@ struct PipelineTiming {
 /// gradients between copies. Requires a table that verifies.
 [[nodiscard]] std::int64_t count_messages(const PipelineTable& table);
 
-// Making tables.
+// Creating tables.
 
 struct PipelineOptions {
   int ranks = 4;
@@ -161,7 +161,7 @@ struct PipelineOptions {
   int chunks = 2;  ///< stages per rank, for schedules with a choice
 };
 
-/// A row of the catalogue.
+/// A row of the catalog.
 struct PipelineSchedule {
   std::string_view name;
   std::string_view description;  ///< one line
@@ -169,7 +169,7 @@ struct PipelineSchedule {
   std::string_view bubble;
   PipelineTable (*make)(const PipelineOptions&);
   bool has_chunks = false;  ///< whether PipelineOptions::chunks matters
-  int ranks_multiple = 1;   ///< the number of ranks has to be a multiple of this
+  int ranks_multiple = 1;   ///< the number of ranks must be a multiple of this
   /// Every Forward comes before the first Backward; a single rank follows this too.
   bool forward_first = false;
 };
@@ -180,7 +180,7 @@ struct PipelineSchedule {
 /// The row with this name. Throws Error(Usage) listing the names.
 [[nodiscard]] const PipelineSchedule& find_pipeline_schedule(std::string_view name);
 
-/// Why the schedule cannot be made with these options, in one line, or "" if it can.
+/// Why the schedule does not support these options, in one line, or "" if it does.
 [[nodiscard]] std::string find_unfit(const PipelineSchedule& schedule,
                                      const PipelineOptions& options);
 
@@ -198,8 +198,8 @@ struct PipelineSchedule {
 [[nodiscard]] std::string to_text(const PipelineTask& task);
 [[nodiscard]] std::string to_text(const PipelineTable& table);
 
-/// Throws Error(Input) that names the line. Numbers are in range in what it returns; whether the
-/// table is right, problems() says.
+/// Throws Error(Input) that names the line. Numbers in the result are in range; to validate the
+/// table, call problems().
 [[nodiscard]] PipelineTable parse_pipeline(std::string_view text);
 
 /// "single", "newest", "previous": the words of the text form.

@@ -1,5 +1,5 @@
-// What is known about a pipeline table before it runs: timeline, idle share, memory, problems, and the same as a
-// predicted Trace; and all schedules of the catalog compared. Pure; any thread.
+// Static analysis of a pipeline table: timeline, idle share, memory, problems, and the same as a predicted Trace; and
+// all schedules of the catalog compared. Pure; any thread.
 #pragma once
 
 #include <cstdint>

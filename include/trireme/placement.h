@@ -1,4 +1,4 @@
-// Placement: what each device of a mesh holds of a value. Plain data; any thread.
+// Placement: how a value is distributed over the devices of a mesh. Plain data; any thread.
 //
 // On each axis a value is replicated (the axis is not named), sharded along a dimension, or partial: every device
 // has a tensor of the full size, and the value is their sum (or maximum). Axes are named by their

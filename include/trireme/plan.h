@@ -1,5 +1,5 @@
-// Plan: how a computation is parallelized over a mesh of devices, as a user states it; and what that means for each
-// value of a graph. Plain data; any thread.
+// Plan: how a user wants a computation parallelized over a mesh of devices; and the resulting placement of each value
+// of a graph. Plain data; any thread.
 //
 // Dimensions of values have names (batch, sequence, heads, hidden, experts, …); an axis of the mesh shards the
 // dimensions listed in its row of Plan::sharding. The partitioner derives all other placements from those of
@@ -36,19 +36,19 @@ struct AxisSharding {
 [[nodiscard]] std::vector<AxisSharding> default_sharding();
 
 struct Plan {
-  /// Axes: `pipe` is for stages, `data` for ZeRO; `sharding` says which dimensions the others shard.
+  /// Axes: `pipe` is for stages, `data` for ZeRO; `sharding` lists the dimensions that the others shard.
   Mesh mesh{};
   int microbatches = 1;
   std::string schedule = "1f1b";         ///< a pipeline schedule's name
   std::optional<PipelineTable> table{};  ///< a custom table, instead of the schedule's
   int chunks = 1;                        ///< stages per pipeline rank, for schedules with a choice
-  /// What is sharded along `data` between steps: nothing (0), the optimizer's state (1), also the gradients, which are
+  /// State sharded along `data` between steps: none (0), the optimizer's state (1), also the gradients, which are
   /// reduced in shards (2), also the parameters (3).
   int zero = 0;
   /// Between the tensor-parallel parts of blocks, `tensor` shards activations along the sequence.
   bool sequence = false;
-  /// How attention works where `context` shards the sequence: every rank gathers all keys and values; or queries, keys
-  /// and values are resharded by heads and back (all-to-all); or KV shards circulate, each rank having one at a time
+  /// How attention works if `context` shards the sequence: every rank gathers all keys and values; or queries, keys and
+  /// values are resharded by heads and back (all-to-all); or KV shards circulate, each rank having one at a time
   /// (ring).
   enum class Context : std::uint8_t { Gather, AllToAll, Ring } context = Context::Gather;
   /// Blocks of each stage, in the order of the stages; empty: as even as possible.
@@ -56,14 +56,14 @@ struct Plan {
   /// Gradients that are all-reduced are packed into buckets of this size, and larger ones run alone; 0: tensors from
   /// 64 KiB on run alone, smaller ones share buckets of 1 MiB.
   Bytes bucket{};
-  /// Of gradients that are reduced along `data`; see compress_gradients().
+  /// For gradients that are reduced along `data`; see compress_gradients().
   Compression compression{};
   /// Applied to the training graph before it is partitioned (recompute_by()): a budget is for the activations of all
   /// ranks together, as one device would keep them.
   RecomputeChoice recompute{};
   std::vector<AxisSharding> sharding = default_sharding();
-  /// The stages of ops that are not on that of their block. Gradients and recomputation follow their op; other ops run
-  /// where their inputs are.
+  /// The stages of ops that do not run on their block's stage. Gradients and recomputation follow their op; other ops
+  /// run where their inputs are.
   std::vector<OpAssignment> ops{};
   std::vector<ValueAssignment> values{};
   friend bool operator==(const Plan&, const Plan&) = default;
@@ -89,15 +89,15 @@ struct PlacementSpec {
   std::map<ValueId, Placement> stored{};
   /// How parameters are placed while forward and backward read them; as stored if not listed.
   std::map<ValueId, Placement> used{};
-  /// Computed values that are resharded to these placements, one after the other, as soon as they are computed.
+  /// Computed values that are resharded to these placements, in sequence, as soon as they are computed.
   std::map<ValueId, std::vector<Placement>> forced{};
-  /// Axes along which operands circulate in a ring, one shard at a time, where an op can consume a factor in turn
+  /// Axes along which operands circulate in a ring, one shard at a time, if an op can consume a factor in turn
   /// (Factor::Split::InTurn) and the axis shards another of its factors. Otherwise operands are gathered.
   std::set<int> in_turn{};
-  /// Axes of the mesh along which a computed value is placed like this, whatever its placement is otherwise: sharded
-  /// along a dimension, or replicated (-1).
+  /// Overrides of a computed value's placement along single axes of the mesh: sharded along a dimension, or replicated
+  /// (-1).
   std::map<ValueId, std::map<int, int>> pinned{};
-  /// At least; stages that are named below count too.
+  /// The minimum number of stages; stages mentioned below count too.
   int stage_count = 1;
   /// The stage of each block. Nodes of no block run where their inputs are: on the stage of the last in the forward, of
   /// the first in the backward; updates run where their parameter is.
@@ -110,10 +110,10 @@ struct PlacementSpec {
   std::map<ValueId, int> homes{};
 };
 
-/// What the plan means for the values of a training graph. Values without dimension names are replicated; computed
-/// values are placed where their operands are. In addition to the names of the table there is "parts", which `data`
-/// shards. Throws Error(Usage) if the plan does not fit the graph: more stages than blocks, no sequence to shard, an
-/// assignment of an unknown op, …
+/// Resolves the plan for the values of a training graph. Values without dimension names are replicated; computed values
+/// are placed where their operands are. In addition to the table's names there is "parts", which `data` shards. Throws
+/// Error(Usage) if the plan does not fit the graph: more stages than blocks, no sequence to shard, an assignment of an
+/// unknown op, …
 [[nodiscard]] PlacementSpec resolve_placements(const Graph& graph, const Plan& plan,
                                                const DimNames& names);
 

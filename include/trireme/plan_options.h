@@ -1,4 +1,4 @@
-// How a training run is distributed over ranks, as its user writes it. Values; any thread.
+// Options for distributing a training run over ranks, as entered by the user. Values; any thread.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 namespace trireme {
 
 struct PlanOptions {
-  std::optional<int> ranks{};  ///< none: as many as the mesh has
+  std::optional<int> ranks{};  ///< absent: the size of the mesh
   std::string mesh{};
   std::string file{};
   std::optional<int> microbatches{};  ///< none: 1
@@ -25,7 +25,7 @@ struct PlanOptions {
   [[nodiscard]] bool is_automatic() const;
   /// -n without any other of these options.
   [[nodiscard]] bool is_only_ranks() const;
-  /// What the options fix of a plan that is to be chosen; its mesh is empty.
+  /// The part of an automatic plan that the options fix; its mesh is empty.
   [[nodiscard]] Plan fixed_part() const;
 
   /// Throws Error(Usage) that names the option, Error(Input) if the file is not a plan. With neither mesh nor file, all
@@ -36,11 +36,10 @@ struct PlanOptions {
   friend bool operator==(const PlanOptions&, const PlanOptions&) = default;
 };
 
-/// Names of the pipeline schedules that plans can use: those that divide the batch.
+/// Names of the pipeline schedules that plans can use: schedules that divide the batch.
 [[nodiscard]] std::vector<std::string> plan_schedule_names();
 
-/// The options without effect, a sentence each: "--zero 3 has no effect: it shards along data, which the mesh does not
-/// have".
+/// Notes about options without effect: "--zero 3 has no effect: it shards along data, which the mesh does not have".
 [[nodiscard]] std::vector<std::string> plan_notes(const Plan& plan);
 
 }  // namespace trireme

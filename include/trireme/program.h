@@ -1,5 +1,5 @@
-// Program: what one rank executes in a step, as data. Instructions in order, every buffer at its offset in one arena,
-// so the peak is known before execution. Callable from any thread.
+// Program: the instructions that one rank executes in a step, as data: in order, every buffer at its offset in one
+// arena, so the peak is known before execution. Callable from any thread.
 #pragma once
 
 #include <array>
@@ -15,9 +15,9 @@
 
 namespace trireme {
 
-/// What memory is used for. Communication is what a rank would not need alone: what communication ops write (received
-/// pieces, gathered parameters, their scratch), and what is assembled only to be sent (buckets). A sum over ranks has
-/// the category of its terms: a gradient is a gradient from the backward on, before and after it is reduced, and a
+/// The purpose of memory. Communication is memory that a single rank would not need: results of communication ops
+/// (received shards, gathered parameters, scratch), and buffers assembled only for sending (buckets). A sum over ranks
+/// has the category of its terms: a gradient is a gradient from the backward on, before and after it is reduced, and a
 /// reduced activation is an activation.
 enum class Category : std::uint8_t {
   Input,
@@ -46,7 +46,7 @@ struct Buffer {
   std::int64_t offset = 0;
   std::int32_t storage =
       -1;  ///< buffers with the same number are the same memory at different times
-  /// The first and the last instruction that use it; `first` is -1 if it is kept between steps.
+  /// The first and last instructions that use it; `first` is -1 if it is kept between steps.
   std::int32_t first = -1;
   std::int32_t last = -1;
 };
@@ -58,7 +58,7 @@ struct Instruction {
   std::vector<BufferId> outputs{};
   Phase phase = Phase::Forward;
   std::int32_t block = -1;
-  /// For a communication op: it starts here, and must complete before the instruction with this number, the first that
+  /// For a communication op: it starts here and must complete before the instruction with this number, the first that
   /// needs its result. No other instruction may touch its buffers until then.
   std::int32_t done_before = -1;
 };
@@ -82,16 +82,16 @@ struct Program {
   [[nodiscard]] BufferId find(std::string_view name) const;
 };
 
-/// The first thing that is wrong, in words: results whose types do not follow from their ops' rules, an instruction that
-/// reads what nothing wrote or what was overwritten since, or one that uses a buffer of a communication op in flight.
-/// Empty if nothing. What ranks must agree on, problems() of all programs together checks (program_set.h).
+/// The first error, in words: results whose types do not follow from their ops' rules, an instruction that reads an
+/// unwritten or overwritten buffer, or one that uses a buffer of a communication op in flight. Empty if the program is
+/// valid. For agreement between ranks, see problems() in program_set.h.
 [[nodiscard]] std::vector<std::string> problems(const Program& program);
 
-/// The program that computes the graph on one device: nodes in their order, memory planned by lifetimes.
-/// Results of updates end where their targets are; in place where the op allows it.
+/// The program that computes the graph on one device: nodes in graph order, memory planned by lifetimes. Updates write
+/// their results to their targets, in place if the op allows it.
 [[nodiscard]] Program make_program(const Graph& graph);
 
-/// What the arena holds at its peak, by category.
+/// The contents of the arena at its peak, by category.
 struct MemoryUse {
   std::array<Bytes, kCategories> at_peak{};
   Bytes peak{};             ///< the sum of live buffers at that moment

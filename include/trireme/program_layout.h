@@ -1,4 +1,4 @@
-// Where a program's buffers are in its arena. Callable from any thread.
+// The layout of a program's buffers in its arena. Callable from any thread.
 #pragma once
 
 #include "trireme/program.h"

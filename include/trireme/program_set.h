@@ -1,4 +1,4 @@
-// Checks the programs of all ranks together before anything runs: whether their communication matches, and what they
+// Checks the programs of all ranks together before anything runs: that their communication matches, and how much they
 // send. Callable from any thread.
 #pragma once
 
@@ -20,7 +20,7 @@ using RankGroups = std::map<std::string, std::vector<int>, std::less<>>;
 ///
 /// - each program by itself (program.h);
 /// - every send has a receive of the same type, and vice versa; those of one source and tag in order;
-/// - the members of a group do the same collectives, on tensors of the same names and types, in the same order,
+/// - the members of a group run the same collectives, on tensors of the same names and types, in the same order,
 ///   each with its own index. Names tell apart what types cannot: two sums of the same length, swapped on one rank;
 /// - no deadlock: no ranks wait for one another in a cycle. A send counts as done only when its receive has begun, as
 ///   with long messages; short ones may be done earlier.
@@ -29,14 +29,14 @@ using RankGroups = std::map<std::string, std::vector<int>, std::less<>>;
 [[nodiscard]] std::vector<std::string> problems(std::span<const Program> programs,
                                                 std::span<const RankGroups> groups);
 
-/// What a rank sends to others in a step.
+/// Bytes that a rank sends to others in a step.
 struct OpTraffic {
   std::string op{};
-  std::string group{};  ///< none for messages to one rank
+  std::string group{};  ///< empty for messages to one rank
   double bytes = 0;     ///< by the lower bounds of collectives
   friend bool operator==(const OpTraffic&, const OpTraffic&) = default;
 };
-/// By op, then by group. An op that the program has but that sends nothing, a receive, is there with 0.
+/// By op, then by group. Receives are included, with 0 bytes.
 [[nodiscard]] std::vector<OpTraffic> traffic_of(const Program& program);
 
 }  // namespace trireme

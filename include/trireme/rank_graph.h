@@ -1,4 +1,4 @@
-// What one rank runs, before it is a Program: its position on the mesh, and its graph. Plain data; any thread.
+// The graph of one rank, before it becomes a Program, and its position on the mesh. Plain data; any thread.
 #pragma once
 
 #include <map>
@@ -20,7 +20,7 @@ struct RankPlace {
 };
 
 /// The graph that one rank runs in a step, with communication ops as nodes. Inputs, parameters and states keep their
-/// names and have the shapes of their shards; `stored` says which shard.
+/// names and have the shapes of their shards; `stored` has the placements.
 struct RankGraph {
   Graph graph{};
   std::map<std::string, Placement> stored{};

@@ -1,9 +1,9 @@
-// Activation recomputation: forward results that the backward needs are either kept or recomputed. Trades FLOPs for
+// Activation recomputation: the backward either keeps or recomputes the forward results that it needs. Trades FLOPs for
 // memory; gradients are identical bit for bit. Works on graphs with gradients, by block (Node::block). Callable from
 // any thread.
 //
 // Values that leave a block (read in the forward of another, by an update, or an output) are always kept. Nodes of no
-// block are never recomputed, nor is anything that no backward needs, such as the last product of a block, whose result
+// block are never recomputed, nor are nodes that no backward needs, such as the last product of a block, whose result
 // leaves it.
 #pragma once
 
@@ -19,10 +19,10 @@ namespace trireme {
 /// The graph with nodes of Phase::Recompute, placed together before the first backward node that needs one of their
 /// block. The results of a recomputed node are called recompute/NAME.
 [[nodiscard]] Graph recompute(const Graph& graph, const RecomputeOptions& options);
-/// Throws Error(Usage) if its budget cannot be met, with the smallest that can.
+/// Throws Error(Usage) with the smallest feasible budget if the budget cannot be met.
 [[nodiscard]] Graph recompute_by(const Graph& graph, const RecomputeChoice& choice);
 
-/// The total size of the forward results that later phases read: what activations occupy at the end of the forward.
+/// The total size of the forward results that later phases read: the activation memory at the end of the forward.
 /// Excludes parameters, state and inputs.
 [[nodiscard]] Bytes kept_bytes(const Graph& graph);
 

@@ -1,5 +1,5 @@
-// A choice of activation recomputation: what the backward needs of the forward is kept or recomputed. A plan contains
-// it, and recompute() of recompute.h applies it. Plain data; any thread.
+// The choice of activation recomputation: which activations are kept for the backward and which are recomputed. A plan
+// contains it, and recompute() of recompute.h applies it. Plain data; any thread.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// Repartition: from one layout of a matrix on p ranks to another: which collective does it, what each rank sends, and how
-// long it takes by the alpha-beta-gamma model. Callable from any thread.
+// Repartition: converts one layout of a matrix on p ranks to another: the collective, the bytes that each rank sends,
+// and the time by the alpha-beta-gamma model. Callable from any thread.
 //
 //                 replicated
 //        slice   ^          ^  all-gather        partial -> replicated: all-reduce
@@ -30,8 +30,7 @@
 
 namespace trireme::predict {
 
-/// How a matrix is distributed: whole on every rank; its rows or its columns sharded; or as a sum, of which each rank has
-/// a term.
+/// How a matrix is distributed: replicated; sharded by rows or columns; or as a sum, of which each rank has a term.
 enum class MatrixLayout : std::uint8_t { Replicated, Row, Column, Partial };
 inline constexpr std::array<MatrixLayout, 4> kLayouts{MatrixLayout::Replicated, MatrixLayout::Row,
                                                       MatrixLayout::Column, MatrixLayout::Partial};
@@ -58,8 +57,7 @@ struct Repartition {
 [[nodiscard]] Repartition repartition(const TensorType& type, MatrixLayout from, MatrixLayout to,
                                       int ranks, const CostModel& costs = {});
 
-/// The part of a whole matrix, row-major, that a rank has in a layout. Terms of a partial matrix are all different and
-/// add up to it.
+/// A rank's part of a row-major matrix in a layout. Terms of a partial matrix are all different and add up to it.
 [[nodiscard]] std::vector<double> part_of(const std::vector<double>& whole, const Shape& shape,
                                           MatrixLayout layout, int ranks, int rank);
 

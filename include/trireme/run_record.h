@@ -1,5 +1,5 @@
-// RunRecord: everything that a training run has written into its folder, as values. What `trireme report` shows.
-// Callable from any thread, also while the run is in progress.
+// RunRecord: everything that a training run has written into its folder, as values; `trireme report` shows it. Callable
+// from any thread, also while the run is in progress.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@
 
 namespace trireme {
 
-/// Where a run ran: the host of rank 0.
+/// The environment of a run: the host of rank 0.
 struct RunEnvironment {
   std::string version{};  ///< of Trireme
   std::string system{};   ///< "Linux 6.1.0 x86_64"
   int cores = 0;          ///< that the process may use
   std::string started{};  ///< or resumed: "2026-03-01 12:30:05 UTC"
 };
-/// Of this process, now.
+/// The environment of this process.
 [[nodiscard]] RunEnvironment find_environment();
 
 /// A line of metrics.jsonl.
@@ -44,7 +44,7 @@ struct RunRecord {
   std::vector<RecordedField> plan_fields{};
   std::string unit = "tokens";  ///< what units_per_second counts
   std::vector<RecordedStep> steps{};
-  // Nothing if the run has not written it yet, or is from a version that did not.
+  // Absent if the run has not written it yet, or an older version did not write it.
   std::optional<RunFacts> facts{};
   std::optional<RunEnvironment> environment{};
   std::optional<RunSummary> summary{};
@@ -55,11 +55,11 @@ struct RunRecord {
   [[nodiscard]] const RecordedStep* traced_step() const;
 };
 
-/// Reads the folder of a run. Missing and damaged files besides the settings are left out. Throws Error(Usage) if the
-/// folder is not that of a run.
+/// Reads the folder of a run. Skips missing and damaged files other than the settings. Throws Error(Usage) if the
+/// folder does not contain a run.
 [[nodiscard]] RunRecord read_run(const std::string& folder);
 
-/// facts.json: what is known before the first step. parse_facts() reads it back; throws Error(Input) that begins with
+/// facts.json: facts known before the first step. parse_facts() reads it back; throws Error(Input) that begins with
 /// `what`.
 struct RecordedFacts {
   RunFacts facts{};

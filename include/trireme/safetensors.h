@@ -31,7 +31,7 @@ struct TensorSpec {
   friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
 };
 
-/// The same with its elements, row-major and little-endian, not owned. They need not be aligned for their type: copy
+/// A tensor with its elements, row-major and little-endian, not owned. They need not be aligned for their type: copy
 /// them rather than cast them.
 struct TensorView {
   TensorSpec spec;

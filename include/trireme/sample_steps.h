@@ -1,4 +1,4 @@
-// Training steps whose kernels cover what plans run: what a probe of a machine times. Callable from any thread.
+// Training steps whose kernels are representative of plans, for a probe to time. Callable from any thread.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,4 @@
-// Schedule: one collective operation, step by step, as data. Who sends which block to whom, copied
-// or combined.
+// Schedule: one collective operation, step by step, as data: who sends which block to whom, copied or combined.
 //
 // The same value is executed on a transport, timed (collective_cost.h), verified and replayed
 // (collective.h), drawn, and printed as text. Plain data: build it, then treat it as immutable; any
@@ -81,9 +80,8 @@ struct TurningRun {
   friend bool operator==(const TurningRun&, const TurningRun&) = default;
 };
 
-/// `count` messages by one rule: the rank at place i sends to the rank at place [i + shift], for
-/// every i in [0, count). Place i is rank first + stride * i. This is what keeps a ring of p ranks
-/// at O(p) memory instead of O(p²).
+/// `count` messages in one pattern: the rank at place i sends to the rank at place [i + shift], for every i in [0,
+/// count). Place i is rank first + stride * i. This keeps a ring of p ranks at O(p) memory instead of O(p²).
 ///
 /// Example, step 2 of the ring all-gather over 9 ranks (rank i sends block i-2 to rank i+1):
 ///   Rotation{.first = 0, .stride = 1, .count = 9, .shift = 1, .blocks = {{.column_turn = 7}}}
@@ -204,7 +202,7 @@ struct Payload {
   std::int64_t element_bytes = 1;
 };
 
-/// The range of a block in the vector, in elements. Blocks past the remainder are one element shorter; with fewer
+/// The range of a block in the vector, in elements. Blocks after the remainder are one element shorter; with fewer
 /// elements than blocks, the last blocks are empty.
 struct Extent {
   std::int64_t offset = 0;
@@ -222,7 +220,7 @@ struct Extent {
 
 /// "allreduce", "reduce-scatter", …: the names of the command line and of the text form.
 [[nodiscard]] std::string_view to_text(Operation operation);
-/// Throws Error(Usage) that lists the right names.
+/// Throws Error(Usage) that lists the valid names.
 [[nodiscard]] Operation parse_operation(std::string_view text);
 /// Every operation, in the order of the enum.
 [[nodiscard]] std::span<const Operation> all_operations();
@@ -231,11 +229,11 @@ struct Extent {
 /// True where every rank's data is combined: reduce, reduce-scatter, all-reduce.
 [[nodiscard]] bool combines(Operation operation);
 
-/// Why the value is not a schedule at all (rank or block out of range, a message to oneself, …) in
-/// one line, or "" if it is well formed. Says nothing about what the schedule does: problems() does.
+/// Why the value is not a schedule at all (rank or block out of range, a message to oneself, …) in one line, or "" if
+/// it is well formed. For the correctness of its result, see problems().
 [[nodiscard]] std::string find_malformed(const Schedule& schedule);
 
-// Deriving schedules from schedules.
+// Composing schedules.
 
 /// The steps in reverse order, each message reversed, copy and combine swapped. A reversed broadcast is a reduce, a
 /// reversed scatter a gather, a reversed all-gather a reduce-scatter, and vice versa; no other operation reverses.

@@ -1,5 +1,5 @@
-// A collective as its user writes it: which operation, by which algorithm, over how many ranks and bytes. Values; any
-// thread. What is wrong throws Error(Usage) that names the option.
+// Options of a collective, as entered by the user: operation, algorithm, number of ranks and bytes. Values; any thread.
+// Invalid options throw Error(Usage) that names the option.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,17 @@ struct ScheduleOptions {
   std::string size = "1MiB";
   std::string dtype = "u8";
   std::int64_t segments = 0;  ///< 0: the best
-  Rank per_node = 0;          ///< 0: of the costs, or near the square root
+  Rank per_node = 0;          ///< 0: from the costs, or near the square root
 };
 
 [[nodiscard]] Payload schedule_payload(const ScheduleOptions& options);
 
 [[nodiscard]] Operation required_operation(const ScheduleOptions& options);
 
-/// Before anything is computed from them.
+/// Call it before computing anything from them.
 void require_ranks_and_root(const ScheduleOptions& options, Operation operation);
 
-/// Of the requested algorithm, or of the fastest one with the reason.
+/// Reports the requested algorithm, or the fastest one with the reason.
 [[nodiscard]] ScheduleReport make_schedule_report(const ScheduleOptions& options,
                                                   const CostModel& costs);
 

@@ -1,5 +1,5 @@
-// What is known about one collective schedule before it runs: predicted time, traffic, problems, and the same as a
-// predicted Trace. Pure; any thread.
+// Static analysis of one collective schedule: predicted time, traffic, problems, and the same as a predicted Trace.
+// Pure; any thread.
 #pragma once
 
 #include <optional>
@@ -32,10 +32,9 @@ struct ScheduleReport {
   std::optional<std::vector<std::string>> problems;  ///< nothing where it is too large to verify
   std::optional<PortConflict> port_conflict;         ///< likewise
   std::optional<Block> scratch_blocks;               ///< nothing where it is too large to verify
-  std::string formula;  ///< "" for a schedule that is not from the catalog
-  std::optional<Seconds>
-      formula_seconds;  ///< the result of the formula, for equal blocks and equal links
-  std::string reason;   ///< why this algorithm, if it was chosen
+  std::string formula;                     ///< "" for a schedule that is not from the catalog
+  std::optional<Seconds> formula_seconds;  ///< by the formula, for equal blocks and equal links
+  std::string reason;                      ///< why this algorithm, if it was chosen
   std::optional<NetworkReport> network;
 };
 
@@ -49,7 +48,7 @@ struct ScheduleRecipe {
 /// α and β of each level of links, and γ.
 [[nodiscard]] CostModel cluster_costs(const Cluster& cluster);
 
-/// Times, counts and, up to a few million contributions, verifies.
+/// Times the schedule, counts its traffic and, up to a few million contributions, verifies it.
 [[nodiscard]] ScheduleReport make_schedule_report(Schedule schedule, const Payload& payload,
                                                   const CostModel& costs);
 

@@ -1,4 +1,4 @@
-// Text forms of what a search for plans is given. Each throws Error(Usage). Callable from any thread.
+// Parsers for the options of a plan search. Each throws Error(Usage). Callable from any thread.
 #pragma once
 
 #include <cstdint>

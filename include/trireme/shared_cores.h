@@ -1,10 +1,10 @@
-// How ranks share the cores of a host. A plain value.
+// How the ranks of a host share its cores. A plain value.
 #pragma once
 
 namespace trireme::simulate {
 
-/// Ranks of one host share its cores: those that compute use `threads` each, those that communicate one each. While they
-/// ask for more than there are, all of them slow down alike.
+/// Ranks of one host share its cores: those that compute use `threads` each, those that communicate one each. While
+/// they oversubscribe the cores, all of them slow down equally.
 struct SharedCores {
   int cores = 1;
   int threads = 1;

@@ -1,4 +1,4 @@
-// Slow workers and strategies of a comparison under stragglers, from their text forms. Callable from any thread.
+// Parses the slow workers and the strategies of a comparison under stragglers. Callable from any thread.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ struct Slowness {
   simulate::TimeVariation variation{};
 };
 
-/// So many of the workers are permanently slow. Throws Error(Usage) if that is not a number of workers.
+/// This many workers are permanently slow. Throws Error(Usage) if the count is out of range.
 [[nodiscard]] Slowness slow_workers(const simulate::CountAndFactor& slow, int workers);
 /// Every step of every worker is slow with this probability.
 [[nodiscard]] Slowness slow_steps(const simulate::CountAndFactor& chance);

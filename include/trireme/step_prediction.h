@@ -12,9 +12,9 @@
 
 namespace trireme::predict {
 
-/// How the ranks run. As in a training run on one host, they communicate through shared memory.
+/// How the ranks run. They communicate through shared memory, as in a training run on one host.
 struct HostRun {
-  int threads = 0;  ///< of each rank; 0: its part of the cores, at least one
+  int threads = 0;  ///< of each rank; 0: its share of the cores, at least one
   simulate::TimeVariation variation{};
   bool overlap = true;
   bool trace = false;
@@ -23,8 +23,8 @@ struct HostRun {
 /// The threads of each of `ranks` ranks that share the cores.
 [[nodiscard]] int threads_per_rank(int cores, int ranks);
 
-/// Simulates one step of the programs, one for each rank of the mesh. Throws Error(Usage) if the host's costs lack those
-/// of computing: `trireme probe` measures them.
+/// Simulates one step of the programs, one for each rank of the mesh. Throws Error(Usage) if the host's costs lack
+/// compute costs: `trireme probe` measures them.
 [[nodiscard]] simulate::SimulationReport predict_step(std::span<const Program> programs,
                                                       const Mesh& mesh, const HostCosts& costs,
                                                       const HostRun& run = {});

@@ -1,5 +1,5 @@
-// Synchronization strategies compared on one training job under the same slow workers: how long each takes to the same
-// loss. The job is real; the slowness is waiting, so that it does not depend on how many cores there are. See
+// Compares synchronization strategies on one training job with the same slow workers: the time of each to the same
+// loss. The job is real; slow workers sleep, so that the result does not depend on the number of cores. See
 // docs/synchronization.md.
 #pragma once
 
@@ -15,14 +15,14 @@
 namespace trireme {
 
 struct StragglerOptions {
-  /// The job, on a mesh of the `data` axis alone; its strategy is replaced by each of `strategies`, its ranks are threads.
-  /// Each strategy gets a folder of its own in run.run_folder.
+  /// The job, on a mesh of the `data` axis alone; its strategy is replaced by each of `strategies`, its ranks are
+  /// threads. Each strategy gets its own folder in run.run_folder.
   RunOptions run{};
   std::vector<SyncSpec> strategies{};
-  /// How long a worker waits before each step, to represent computation. It should be several times what the step takes
-  /// on a machine that all workers share.
+  /// How long a worker sleeps before each step, to represent computation. It should be several times the step time on a
+  /// machine that all workers share.
   Seconds compute{0.02};
-  /// How many times as long worker `worker` waits before its step `step`, both counted from 0.
+  /// The factor by which worker `worker` sleeps longer before its step `step`; both count from 0.
   std::function<double(int worker, std::int64_t step)> slowdown{};
   /// Called as each strategy starts.
   std::function<void(const SyncSpec&)> begin{};
@@ -31,7 +31,7 @@ struct StragglerOptions {
 /// What is wrong, in words; empty if nothing.
 [[nodiscard]] std::vector<std::string> problems(const StragglerOptions& options);
 
-/// The loss when all workers had done a step.
+/// The loss once all workers completed a step.
 struct LossPoint {
   std::int64_t step = 0;
   Seconds time{};   ///< since the first step started
@@ -57,7 +57,7 @@ struct StragglerReport {
   std::vector<StragglerRun> runs{};
 };
 
-/// When the run first has this loss or less. Requires that it does.
+/// The first point at which the run reaches this loss. Requires that it does.
 [[nodiscard]] const LossPoint& first_with_loss(const StragglerRun& run, double loss);
 
 /// Trains with each strategy in turn, in threads of this process. Throws what run_ranks() throws.

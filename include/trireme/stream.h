@@ -1,5 +1,5 @@
-// Streams and events: how the host gives work to a device and learns that it is done. A stream runs what is enqueued on
-// it in order; streams run concurrently, ordered only by events.
+// Streams and events: how the host gives work to a device and learns that it is done. A stream runs the work enqueued
+// on it in order; streams run concurrently, ordered only by events.
 //
 // A stream and an event are used by one thread at a time. Work that failed is reported by the next wait(),
 // synchronize() or done() that covers it; later work of the stream is skipped.
@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-/// A point in a stream. Recorded again, it marks the new point. Done before it is first recorded.
+/// A point in a stream. Recording it again marks a new point. Complete before its first recording.
 class Event {
  public:
   Event() = default;
@@ -37,13 +37,13 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  /// Copies between host and device memory. The host's memory must stay as it is until the copy is done. Any memory will
-  /// do, but only memory from Device::allocate_host() is certain not to block the caller.
+  /// Copies between host and device memory. Host memory must not change until the copy is done. Any memory works, but
+  /// only memory from Device::allocate_host() is guaranteed not to block the caller.
   virtual void copy_in(std::byte* to, std::span<const std::byte> from) = 0;
   virtual void copy_out(std::span<std::byte> to, const std::byte* from) = 0;
-  /// Marks the end of what is enqueued so far.
+  /// Marks the end of the work enqueued so far.
   virtual void record(Event& event) = 0;
-  /// What is enqueued from here on starts after the point that `event` marks now, on whatever stream of the device.
+  /// Work enqueued after this call starts after the point that `event` marks now, on any stream of the device.
   virtual void wait(Event& event) = 0;
   /// Returns when all enqueued work is done.
   virtual void synchronize() = 0;

@@ -29,12 +29,12 @@ struct SyncSpec {
     ServerAsync,  ///< parameter server, no waiting
   } kind = Kind::Allreduce;
   int group = 0;         ///< Group: workers of a group
-  int global_every = 0;  ///< Group: average over all workers every so many steps; 0: never
+  int global_every = 0;  ///< Group: average over all workers every this many steps; 0: never
   int steps = 1;         ///< Local: steps from one average to the next
   int staleness = 3;     ///< ServerSsp and ServerEssp
-  /// Server*: whether each worker has its own part of every batch, or parts go to whichever worker asks.
+  /// Server*: whether each worker has its own part of every batch, or takes parts from a pool.
   enum class Samples : std::uint8_t { Shares, Pool } samples = Samples::Shares;
-  /// ServerAsync: whether a worker reads the model before it computes, or meanwhile, mixed with updates of others.
+  /// ServerAsync: whether a worker reads the model before it computes, or concurrently, mixed with updates of others.
   enum class Reads : std::uint8_t { Snapshot, Inconsistent } reads = Reads::Snapshot;
   friend bool operator==(const SyncSpec&, const SyncSpec&) = default;
 };
@@ -47,20 +47,21 @@ struct SyncSpec {
 
 /// What is wrong, in words: a group of 1, no steps between averages, …
 [[nodiscard]] std::vector<std::string> problems(const SyncSpec& spec);
-/// The same, and why the strategy cannot train under this plan. Messages name the options of `trireme train`.
+/// The same, plus the reasons why the strategy cannot train under this plan. Messages name the options of `trireme
+/// train`.
 [[nodiscard]] std::vector<std::string> problems(const SyncSpec& spec, const Plan& plan);
 
-/// Whether workers have models of their own, which the strategy keeps together; if not, all ranks run one program.
+/// Whether each worker has its own model, which the strategy keeps in sync; if not, all ranks run one program.
 [[nodiscard]] bool has_replicas(const SyncSpec& spec);
 /// Whether workers must be threads of one process.
 [[nodiscard]] bool needs_threads(const SyncSpec& spec);
-/// Whether a parameter server has the model.
+/// Whether a parameter server holds the model.
 [[nodiscard]] bool uses_server(const SyncSpec& spec);
-/// Copies of the model in f32 that a worker keeps to synchronize, besides the model that it trains: at most.
+/// The maximum number of f32 copies of the model that a worker keeps for synchronization, besides the model it trains.
 [[nodiscard]] int model_copies(const SyncSpec& spec);
 /// Whether gradients are applied elsewhere than on the worker that computed them.
 [[nodiscard]] bool updates_elsewhere(const SyncSpec& spec);
-/// How far ahead of the slowest worker one may start a step, on a parameter server; nothing if there is no bound.
+/// How far ahead of the slowest worker a worker may start a step, on a parameter server; nullopt if unbounded.
 [[nodiscard]] std::optional<int> staleness_bound(const SyncSpec& spec);
 
 }  // namespace trireme

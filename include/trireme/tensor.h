@@ -118,7 +118,7 @@ template <>
 struct DTypeOf<std::int64_t> : IsDType<DType::I64> {};
 }  // namespace detail
 
-/// The DType that a C++ element type stands for: kDTypeOf<float> is DType::F32.
+/// The DType of a C++ element type: kDTypeOf<float> is DType::F32.
 template <class T>
 inline constexpr DType kDTypeOf = detail::DTypeOf<T>::kDType;
 

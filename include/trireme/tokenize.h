@@ -1,4 +1,4 @@
-// Writes the tokens of text files to a file that training reads without encoding them again. Callable from any thread.
+// Tokenizes text files into a file that training reads directly. Callable from any thread.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct TokenizeOptions {
   std::string tokenizer{};           ///< a tokenizer.json, or a folder with one
   std::string output{};              ///< ends in .bin
   DataInput input{};
-  /// Called now and then: bytes of text that are done, and all.
+  /// Called periodically with the bytes of text done and in total.
   std::function<void(Bytes done, Bytes all)> on_progress{};
 };
 

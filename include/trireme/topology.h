@@ -1,5 +1,5 @@
-// The link-level model: directed links, routes over them, and the load that a schedule's steps put
-// on each link. Pure; any thread.
+// The link-level model: directed links, routes over them, and the load of a schedule's steps on
+// each link. Pure; any thread.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ namespace trireme {
 
 /// How a message crosses several links.
 enum class Switching {
-  Wormhole,  ///< cut through: one alpha whatever the distance, all links of the route held at once
-  StoreAndForward,  ///< whole at each hop: alpha + bytes * beta for every link of the route
+  Wormhole,  ///< cut-through: one alpha for any distance, all links of the route held at once
+  StoreAndForward,  ///< buffers the message at each hop: alpha + bytes * beta for every link of the route
 };
 /// "wormhole", "store-and-forward"; parse_switching throws Error(Usage) listing them.
 [[nodiscard]] std::string_view to_text(Switching switching);
@@ -21,7 +21,7 @@ enum class Switching {
 
 enum class Duplex {
   Full,  ///< the two directions of a cable are two links
-  Half,  ///< they are one
+  Half,  ///< the two directions share one link
 };
 
 /// A directed link between two places; places below `ranks` are ranks, the others switches.

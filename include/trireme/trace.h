@@ -1,4 +1,4 @@
-// Trace: what happened, or what is predicted to happen. Spans of time on tracks, counters, and arrows between spans.
+// Trace: a measured or predicted timeline: spans on tracks, counters, and arrows between spans.
 //
 // The simulator and a real run produce the same type, so that prediction and measurement can be compared side by side.
 // Plain data; all functions may be called from any thread, but only one thread at a time may build a trace.
@@ -92,10 +92,9 @@ struct Trace {
   friend bool operator==(const Trace&, const Trace&) = default;
 };
 
-/// What is wrong, in words (the first hundred things); empty if nothing. Checks that ids exist,
-/// names are UTF-8, times are from 0 to 1e12 s, numbers are finite, spans of one track are nested
-/// or apart (an overlap within rounding, or below a picosecond, is forgiven), and no arrow points
-/// back in time.
+/// The first hundred errors, in words; empty if the trace is valid. Checks that ids exist, names are UTF-8, times are
+/// from 0 to 1e12 s, numbers are finite, spans of one track are nested or disjoint (overlaps within rounding, or below
+/// a picosecond, are tolerated), and no arrow points back in time.
 [[nodiscard]] std::vector<std::string> problems(const Trace& trace);
 
 /// The `.trace.json` text: Chrome's trace event format, which Perfetto and chrome://tracing open,
@@ -103,8 +102,8 @@ struct Trace {
 /// with the first of problems() if there is one.
 [[nodiscard]] std::string to_chrome_json(const Trace& trace);
 
-/// Reads what to_chrome_json wrote, as an equal trace without problems(). Throws Error(Input)
-/// that names the line or the event. Traces of other programs are refused rather than read in part.
+/// Reads what to_chrome_json wrote, as an equal trace without problems(). Throws Error(Input) that names the line or
+/// the event. Rejects traces of other programs.
 [[nodiscard]] Trace parse_trace(std::string_view text);
 
 }  // namespace trireme

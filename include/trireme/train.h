@@ -7,7 +7,7 @@
 //   options.make_device = trireme::cpu_devices();
 //   trireme::run_ranks(options, [](trireme::TrainingRun& run) { run.train(); });
 //
-// There are no communication calls: all ranks start with the same parameters, and the plan determines what they
+// There are no communication calls: all ranks start with the same parameters, and the plan determines their
 // communicate. Losses equal those of one device. A run keeps settings, plan, metrics and checkpoints in a folder, from
 // which it resumes under any plan. examples/train.cpp is a complete program.
 #pragma once
@@ -47,7 +47,7 @@ struct GradientTraffic {
   double uncompressed = 0;  ///< under the same plan without compression
 };
 
-/// What a step is predicted to take on this host, and how its ranks spend it on average.
+/// The predicted step time on this host, and how ranks spend it on average.
 struct StepPrediction {
   Seconds step{};
   double compute = 0;  ///< share of the step in kernels
@@ -55,7 +55,7 @@ struct StepPrediction {
   double idle = 0;     ///< waiting for another rank
 };
 
-/// What is known before the first step.
+/// Facts known before the first step.
 struct RunFacts {
   std::string model{};
   std::string weights{};  ///< describes the initial weights; "": random
@@ -66,21 +66,21 @@ struct RunFacts {
   std::string dtype{};      ///< "f32", "bf16 with f32 master weights"
   std::string optimizer{};  ///< with all its settings; see parse_optimizer()
   std::string rate{};       ///< the learning rate schedule, as --rate takes it
-  std::string gradients{};  ///< "averaged over …": what a gradient is the mean of
+  std::string gradients{};  ///< "averaged over …": what gradients are averaged over
   std::int64_t parameters = 0;
   std::int64_t vocabulary = 0;  ///< of the data; 0: the data has no tokens
   std::int64_t first_step = 0;  ///< steps taken before this run started or resumed
   std::int64_t steps = 0;
-  std::string unit = "tokens";  ///< what a batch is counted in: "tokens" or "examples"
+  std::string unit = "tokens";  ///< the unit of a batch: "tokens" or "examples"
   std::int64_t units_per_step = 0;
   double model_flops = 0;     ///< per step: matrix products of the forward and backward pass
   double hardware_flops = 0;  ///< including recomputation
-  /// FLOP/s of all ranks together that MFU and HFU are shares of: the specified dense peak of a known accelerator, else
-  /// what a large matrix product reaches.
+  /// The FLOP/s of all ranks together that MFU and HFU refer to: the specified dense peak of a known accelerator, else
+  /// the rate of a large matrix product.
   double peak_flops = 0;
   double measured_flops = 0;  ///< of a large matrix product
-  Bytes memory{};  ///< on the rank that needs most: the peak of a step, and what evaluation needs
-  int memory_rank = 0;  ///< that rank
+  Bytes memory{};             ///< of the largest rank: the peak of a step, plus evaluation
+  int memory_rank = 0;        ///< that rank
   std::vector<MemoryPart> memory_parts{};
   std::string ranks{};                                ///< "4 ranks: data=4"; "" on one device
   std::optional<GradientTraffic> gradient_traffic{};  ///< only if gradients are compressed
@@ -90,18 +90,18 @@ struct RunFacts {
   std::vector<std::string> notes{};  ///< options without effect, ranks that will idle
 };
 
-/// Steps that the slowest worker and the fastest had done when they started a step.
+/// Steps that the slowest and the fastest worker had completed when they started a step.
 struct SyncClocks {
   std::int64_t slowest = 0;
   std::int64_t fastest = 0;
 };
 
-/// How far workers with models of their own (--sync) were apart in a step.
+/// How far apart workers with their own models (--sync) were in a step.
 struct SyncState {
   /// How many steps the slowest worker was behind the fastest; with hogwild, how many updates of others a worker missed.
   std::int64_t staleness = 0;
-  /// How far synchronization moved the models, relative to their length. Where it averages over all workers, this is
-  /// their root mean square distance from the average.
+  /// How far synchronization moved the models, relative to their norm. If it averages over all workers, this is their
+  /// root mean square distance from the average.
   double spread = 0;
   std::optional<SyncClocks> clocks{};  ///< on a parameter server
 };
@@ -126,9 +126,9 @@ struct StepReport {
   Seconds step_time{};
   std::optional<double> loss_scale{};  ///< after the step, if the loss is scaled
   std::optional<double> validation{};  ///< if measured after this step
-  std::optional<SyncState> sync{};     ///< if workers have models of their own
+  std::optional<SyncState> sync{};     ///< if each worker has its own model
   std::vector<ExpertLoad>
-      experts{};  ///< of each block with experts, unless workers have models of their own
+      experts{};  ///< of each block with experts, unless each worker has its own model
 };
 
 /// The lowest validation loss of a run.
@@ -177,15 +177,15 @@ struct RunObserver {
 
 /// The parameter servers of a run with --sync ps:….
 struct RunServers {
-  std::string address{};  ///< of a coordinator that is running; "": start servers on this machine
+  std::string address{};  ///< of a running coordinator; "": start servers on this machine
   TlsFiles etcd_tls{};    ///< if the address is that of an etcd, etcd+tls://…
   std::string secret{};   ///< of the servers at that address
   Seconds lease{2};       ///< the same as theirs
   int count = 0;          ///< servers to start; 0: one for each worker
-  int replicas = 1;       ///< servers that hold each part of the model
+  int replicas = 1;       ///< number of servers that hold each part of the model
 };
 
-/// What runs the ranks of a plan on one machine. Hogwild needs threads.
+/// How to run the ranks of a plan on one machine. Hogwild needs threads.
 enum class RankKind : std::uint8_t { Processes, Threads };
 
 struct RunOptions {
@@ -205,9 +205,9 @@ struct RunOptions {
   std::function<Bytes(const std::string& folder)> free_disk_space{};
   RankKind rank_kind = RankKind::Processes;
   RunServers servers{};
-  /// How long a data-parallel worker waits before a step of its own, both counted from 0; see straggler.h.
+  /// How long a data-parallel worker sleeps before one of its steps; both count from 0. See straggler.h.
   std::function<Seconds(int worker, std::int64_t step)> delay{};
-  /// As `trireme probe` measured them; with them, the run predicts its step.
+  /// The costs measured by `trireme probe`; with them, the run predicts its step time.
   std::optional<HostCosts> host{};
   RunObserver observer{};
   /// Called on every rank before each step; if it returns true on any rank, train() saves and ends early.
@@ -220,7 +220,7 @@ struct RunOptions {
 /// Everything wrong with the options, each with a fix. Opens neither data nor model.
 [[nodiscard]] std::vector<std::string> problems(const RunOptions& options);
 
-/// Thrown on a rank when another rank throws the error with the actual reason. Programs need not show it.
+/// Thrown on a rank when another rank throws the error with the actual reason. Programs need not report it.
 class ReportedElsewhere : public Error {
  public:
   ReportedElsewhere() : Error(ErrorKind::Peer, "another rank reports why the run ended") {}
@@ -236,7 +236,7 @@ class TrainingRun {
   /// Opens model and data, compiles, allocates memory, and restores the checkpoint if the run resumes. Without a world,
   /// runs on one device. The world must have as many ranks as the plan's mesh and must outlive the run. `compiled` is
   /// the compiled form of the options, if already known. Throws Error(Usage or Input) on invalid options, and
-  /// Error(System) if memory does not suffice, listing options that fit. An error that concerns all ranks is thrown on
+  /// Error(System) if memory is insufficient, listing options that fit. An error that concerns all ranks is thrown on
   /// one; the others throw ReportedElsewhere.
   explicit TrainingRun(RunOptions options, World* world = nullptr,
                        std::shared_ptr<const train::CompiledTraining> compiled = nullptr);
@@ -283,7 +283,7 @@ class TrainingRun {
 /// that refers to a rank's message.
 void run_ranks(RunOptions options, const std::function<void(TrainingRun& run)>& body);
 
-/// The same for one rank of a world that another program has started; an error in the options is thrown on one rank.
+/// The same for one rank of a world started by another program; an error in the options is thrown on one rank.
 void run_rank(const RunOptions& options, World& world,
               const std::function<void(TrainingRun& run)>& body);
 

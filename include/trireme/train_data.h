@@ -1,4 +1,4 @@
-// The data of a training run: batches, and what is known about them. Callable from any thread.
+// The data of a training run: batches and their statistics. Callable from any thread.
 #pragma once
 
 #include <compare>
@@ -15,7 +15,7 @@
 
 namespace trireme {
 
-/// How far a run has read its data: the epoch, and the number of examples of that epoch.
+/// A run's position in its data: the epoch, and the number of examples consumed in it.
 struct DataPosition {
   std::int64_t epoch = 0;
   std::int64_t index = 0;
@@ -36,17 +36,17 @@ class Batches {
   Batches(const Batches&) = delete;
   Batches& operator=(const Batches&) = delete;
 
-  /// Writes the next examples from `at` on, as many as fit.
+  /// Fills the memory with the examples starting at `at`.
   virtual void fill(DataPosition at, const BatchMemory& to) const = 0;
   /// The position `examples` later.
   [[nodiscard]] virtual DataPosition advance(DataPosition at, std::int64_t examples) const = 0;
-  /// Number of examples; 0 if there is no end to them.
+  /// Number of examples; 0 if unlimited.
   [[nodiscard]] virtual std::int64_t epoch_size() const { return 0; }
 };
 
 /// Losses known before training.
 struct LossBounds {
-  double floor = 0;             ///< no model does better on average
+  double floor = 0;             ///< the best average loss of any model
   double uninformed = 0;        ///< loss of a model that ignores its input
   std::string floor_is{};       ///< explanation: "the entropy of …"
   std::string uninformed_is{};  ///< explanation: "always answering the mean"
@@ -65,16 +65,16 @@ struct TrainData {
 /// The text of tokens. Tokens outside the data's vocabulary become U+FFFD.
 [[nodiscard]] std::string text_of(const TrainData& data, std::span<const std::int32_t> tokens);
 
-/// Where data comes from, besides the settings.
+/// Sources of data besides the settings.
 struct DataInput {
-  /// What a program has read for "-": libraries never read standard input themselves.
+  /// The text that a program has read for "-": libraries never read standard input themselves.
   std::shared_ptr<const std::string> standard_input{};
   std::string run_folder{};  ///< of a resumed run; may have a tokenizer.json
 };
 
-/// Opens the data that the settings name, or generates data for the model. Files are joined in the order given; a folder
-/// stands for its *.bin files, or else its *.txt files, or else all its files, by name. Throws Error(Usage) that names the
-/// option and the file, also if a file is compressed or binary, or reports that the model takes no files.
+/// Opens the data that the settings name, or generates data for the model. Files are joined in the order given; a
+/// folder stands for its *.bin files, or else its *.txt files, or else all its files, by name. Throws Error(Usage) that
+/// names the option and the file, also for compressed or binary files and for models that take no files.
 [[nodiscard]] TrainData open_train_data(const TrainSettings& settings, const AnyModelConfig& model,
                                         const DataInput& input = {});
 

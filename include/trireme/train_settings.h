@@ -15,10 +15,10 @@
 
 namespace trireme {
 
-/// When a run saves a checkpoint, besides at its end. If both are given, whichever comes first counts.
+/// When a run saves a checkpoint, besides at its end. If both are given, whichever comes first applies.
 struct SaveInterval {
-  std::int64_t steps = 0;  ///< every so many steps; 0: not by steps
-  Seconds time{};          ///< so long after the last one; 0: not by time
+  std::int64_t steps = 0;  ///< save every this many steps; 0: not by steps
+  Seconds time{};          ///< save this long after the last checkpoint; 0: not by time
 };
 /// Reads "200" (steps), "15min", "200,15min", or "0" (only at the end). Throws Error(Usage).
 [[nodiscard]] SaveInterval parse_save_interval(std::string_view text);
@@ -60,12 +60,12 @@ struct TrainSettings {
   std::int64_t patience =
       0;  ///< validations without a new lowest loss before the run stops; 0: never
   bool tensorboard = false;  ///< also write event files for TensorBoard
-  // What runs it. `trireme train` makes RunOptions of these, and a run keeps them; other programs may leave them.
+  // Execution. `trireme train` converts these to RunOptions, and a run stores them; other programs may ignore them.
   std::int64_t threads = 0;           ///< compute threads per rank; 0: all cores
   std::string device = "auto";        ///< "auto", "cpu", "cuda" or "cuda:N"
   std::string gpu_exchange = "auto";  ///< see parse_cuda_exchange
   bool deterministic = false;         ///< the same bits in every run on the same GPUs
-  std::string memory_limit{};         ///< of a rank; "": what the machine has left
+  std::string memory_limit{};         ///< of a rank; "": the machine's available memory
   bool encrypt = false;               ///< traffic between hosts
 
   friend bool operator==(const TrainSettings&, const TrainSettings&) = default;
@@ -76,9 +76,8 @@ struct TrainSettings {
 
 /// Reads "8,per-token=2,every=2,gate=softmax-first,capacity=1.25,balance=0.01,per=batch,shared=1,noise" into a model's
 /// mixture of experts: their number, then settings by name, in any order. every=2 puts experts into every second block,
-/// gate is softmax-first or top-k-first, capacity=0 drops nothing, per=microbatch balances each micro-batch, noise is on
-/// or off. Settings not named stay as they are.
-/// Throws Error(Usage) that says what is wrong.
+/// gate is softmax-first or top-k-first, capacity=0 drops nothing, per=microbatch balances each micro-batch, noise is
+/// on or off. Settings not named stay as they are. Throws Error(Usage) with the reason.
 void parse_experts(std::string_view text, ModelConfig& config);
 
 /// JSON; parse_train_settings reads it back. Throws Error(Input) that begins with `what`.

@@ -1,5 +1,5 @@
-// The training step of a run, compiled but not run: what each rank would execute. For predictions and for printing plans.
-// Callable from any thread.
+// Compiles the training step of a run without running it, for predictions and for printing plans. Callable from any
+// thread.
 #pragma once
 
 #include "trireme/compiled_plan.h"
@@ -14,19 +14,19 @@ struct TrainStep {
   double model_flops = 0;  ///< of the matrix products and attention of a step, all ranks together
 };
 
-/// Compiles the step of the settings' model under the plan, for all ranks. Opens neither data nor weights: a language
-/// model has its own vocabulary. Throws Error(Usage) as a run with these settings would.
+/// Compiles the training step of the settings' model under the plan, for all ranks. Opens neither data nor weights: a
+/// language model has its own vocabulary. Throws Error(Usage) as a run with these settings would.
 [[nodiscard]] TrainStep compile_train_step(const TrainSettings& settings, const Plan& plan);
-/// The same for a model described in code, which settings.model then does not name.
+/// The same for a model described in code; ignores settings.model.
 [[nodiscard]] TrainStep compile_train_step(const AnyModelConfig& model,
                                            const TrainSettings& settings, const Plan& plan);
 
-/// The same for a model that was loaded, whatever settings.model names.
+/// The same for a loaded model; ignores settings.model.
 [[nodiscard]] TrainStep compile_train_step(const NamedModel& model, const TrainSettings& settings,
                                            const Plan& plan);
 
-/// The graph of that step, not compiled, of this model instead of the settings' one: for predictions of models and
-/// meshes that are too large to compile. Throws as compile_train_step().
+/// The graph of the step of this model, not compiled, for predictions of models and meshes that are too large to
+/// compile. Throws like compile_train_step().
 [[nodiscard]] NamedGraph make_train_step(const TrainSettings& settings, const NamedModel& model,
                                          const Plan& plan);
 

@@ -15,7 +15,7 @@
 
 namespace trireme {
 
-// The optimizers and their constants; src/graph/ops/optimizers.cpp and muon.cpp define what they compute.
+// The optimizers and their constants; src/graph/ops/optimizers.cpp and muon.cpp define their formulas.
 
 struct Sgd {
   double decay = 0;
@@ -85,7 +85,7 @@ struct TrainingOptions {
   /// Weight decay applies to parameters with at least this many dimensions: to matrices, not to biases or norm scales.
   int decay_from_rank = 2;
   /// Each parameter is updated from its own gradient alone, for pipelines whose stages do not wait for one another: no
-  /// clipping by the global norm, and a gradient that is not finite leaves only its own parameter unchanged.
+  /// clipping by the global norm, and a non-finite gradient leaves only its own parameter unchanged.
   bool independent_updates = false;
   /// Parameters whose names end in one of these never decay.
   std::vector<std::string> no_decay{};
@@ -95,7 +95,7 @@ struct TrainingOptions {
   DimNames dim_names{};
 };
 
-/// The weight decay of a parameter with this name and as many dimensions.
+/// The weight decay of a parameter with this name and number of dimensions.
 [[nodiscard]] double weight_decay(const TrainingOptions& options, std::string_view parameter,
                                   int dimensions);
 
@@ -113,7 +113,7 @@ struct TrainingOptions {
 ///            next_loss_scale [] and lowered [] (1 if the scale was lowered, so a retry may help, else 0)
 ///
 /// A step whose loss or gradients are not all finite, or whose sum of squares is beyond f32, leaves parameters and the
-/// optimizer's state unchanged: the optimizers' g_scale is then 0, which means "skip". No node reads the decision back;
+/// optimizer's state unchanged: the optimizers' g_scale is then 0, which means "skip". No node depends on the decision;
 /// a caller reads `finite` and does not count the step. If `lowered` is 1, it may repeat the step with the smaller
 /// scale.
 ///

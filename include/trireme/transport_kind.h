@@ -9,16 +9,15 @@ namespace trireme {
 /// How ranks reach one another.
 enum class TransportKind { Automatic, InProcess, SharedMemory, Tcp, Ucx };
 [[nodiscard]] std::string_view to_text(TransportKind kind);
-/// All but Automatic. Those whose ranks are processes come first, since a program must fork before it has threads.
+/// All but Automatic. Transports between processes come first, since a program must fork before it has threads.
 [[nodiscard]] std::span<const TransportKind> all_transports();
 /// Throws Error(Usage) that lists the names.
 [[nodiscard]] TransportKind parse_transport(std::string_view text);
 /// Whether this build includes it: ucx is omitted if the library was not found.
 [[nodiscard]] bool is_built(TransportKind kind);
 
-/// Undoes what UCX does to a process by being linked: its handlers of SIGHUP and of crashes, in place of which come
-/// those that were there when the program started (under nohup, none). Call it first in main(); without UCX it does
-/// nothing.
+/// Undoes a side effect of linking UCX: replaces its handlers for SIGHUP and crashes with the handlers that were
+/// installed when the program started (under nohup, none). Call it first in main(); without UCX it does nothing.
 void restore_signal_handlers();
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// Tuning: which method executes which calls, as measured, with the evidence. `trireme bench --tune` writes one; a World
-// that is given one uses its rows, and predicted times where it has none.
+// Tuning: the measured best method for each call, with the evidence. `trireme bench --tune` writes one; a World that is
+// given one uses its rows, and predicted times otherwise.
 //
 // Plain values; all functions may be called from any thread.
 #pragma once
@@ -18,7 +18,7 @@
 
 namespace trireme {
 
-/// Where a call's data is: in private memory of each rank, or in shared memory from World::allocate.
+/// Whether a call's buffers are in each rank's private memory, or in shared memory from World::allocate.
 enum class BufferKind : std::uint8_t { Private, Shared };
 /// "private", "shared".
 [[nodiscard]] std::string_view to_text(BufferKind kind);
@@ -59,9 +59,9 @@ struct Tuning {
     TransportKind transport{};
     Bytes bytes{};
   };
-  /// The method that the rows give for such a call, or Automatic if none matches. A rank does not know whether the
-  /// others' buffers are shared, so rows for both kinds of buffers match: of several, one that says direct, which works
-  /// with any buffers, else the first.
+  /// The method for a call, or Automatic if no row matches. A rank does not know whether the others' buffers are
+  /// shared, so rows for both kinds of buffers match: of several, one that says direct, which works with any buffers,
+  /// else the first.
   [[nodiscard]] Method find(const Query& query) const;
   friend bool operator==(const Tuning&, const Tuning&) = default;
 };

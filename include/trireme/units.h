@@ -1,5 +1,4 @@
-// Units that must not be mixed up, and their text forms. All functions may be called from any
-// thread.
+// Strong types for units, and their text forms. All functions may be called from any thread.
 #pragma once
 
 #include <compare>
@@ -34,7 +33,7 @@ struct Seconds {
 /// exact, else rounded.
 [[nodiscard]] std::string to_text(Bytes bytes);
 
-/// "1.5 us", "7.986 us", "2.1 ms": four significant digits in the unit that reads best.
+/// "1.5 us", "7.986 us", "2.1 ms": four significant digits in the most readable unit.
 [[nodiscard]] std::string to_text(Seconds seconds);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// Waterfall: where the peak of the hardware went in a traced step, from 100 % down to MFU. Callable from any thread.
+// Waterfall: breaks the hardware's peak down to MFU in a traced step. Callable from any thread.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@ struct Waterfall {
   int ranks = 0;        ///< in the trace; the parts are means over them
   double messages = 0;  ///< waiting for sends and receives: communication that was not overlapped
   double collectives = 0;         ///< likewise, for collectives
-  double gaps = 0;                ///< neither in a kernel nor waiting
+  double gaps = 0;                ///< neither running a kernel nor waiting
   double memory_bound = 0;        ///< kernels without matrix products
   double recomputed_kernels = 0;  ///< likewise, of activation recomputation
   /// Time in kernels with matrix products beyond what they need at peak. Negative if they were faster than the peak
   /// that was measured.
   double products = 0;
   double attention = 0;            ///< likewise, in attention kernels; not counted in `products`
-  double recomputed_products = 0;  ///< HFU - MFU: recomputed, or of expert slots that stayed empty
+  double recomputed_products = 0;  ///< HFU - MFU: recomputed, or for empty expert slots
   double mfu = 0;
 
   [[nodiscard]] double exposed_communication() const { return messages + collectives; }
@@ -33,15 +33,15 @@ struct Waterfall {
   friend bool operator==(const Waterfall&, const Waterfall&) = default;
 };
 
-/// What a traced step achieved.
+/// The speed of a traced step.
 struct TracedSpeed {
   std::int64_t step = 0;
-  Seconds step_time{};  ///< what ranks do after this is not counted
+  Seconds step_time{};  ///< work after this is not counted
   double mfu = 0;
   double hfu = 0;
 };
 
-/// Nothing if the trace does not say which kernels compute matrix products.
+/// nullopt if the trace does not identify the kernels with matrix products.
 [[nodiscard]] std::optional<Waterfall> waterfall_of(const Trace& trace, const TracedSpeed& speed);
 
 }  // namespace trireme
