@@ -386,7 +386,7 @@ trireme_status trireme_alltoall(trireme_group* group, const void* input, void* o
 
 namespace {
 
-/// Block sizes of a group, and what this rank has of them.
+/// Block sizes of a group, and this rank's share of them.
 struct Counts {
   Counts(trireme_group* group, const size_t* given)
       : by_rank(counts_of(given, group_of(group))),

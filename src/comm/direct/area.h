@@ -1,5 +1,5 @@
-// Area: what each rank of a group exposes to the others in shared memory, for direct operations. Only the owner writes
-// to it.
+// Area: the data that each rank of a group exposes to the others in shared memory, for direct operations. Only the
+// owner writes to it.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ enum class Offer : std::uint8_t {
 
 /// What a rank announces at the start of an operation. There are two slots, used alternately: a rank starts operation n
 /// + 2 only when everyone is done with n. Usually it knows because it has seen everyone start n + 1; after an operation
-/// that it left without waiting for the others, it checks what they have finished.
+/// that it left early, it checks `finished` of the others.
 struct Slot {
   alignas(64) std::atomic<std::uint64_t> stamp{0};  ///< the sequence number; stored last
   std::uint64_t fingerprint = 0;                    ///< compared(record)
@@ -70,14 +70,14 @@ struct Area {
   /// The records of the slots. Kept apart from the slots, as the slots are from one another: a peer that reads a stamp
   /// also prefetches the adjacent cache lines, and each would have to be invalidated there before it is written.
   std::array<Record, 2> records;
-  /// The last calls that this rank left without having seen what the others called, by number; each is written before
-  /// the stamp of the call after it.
+  /// The last calls that this rank left before it saw the others' calls, by number; each is written before the stamp of
+  /// the call after it.
   std::array<Record, kEarly> early;
 
   [[nodiscard]] std::byte* shot(std::uint64_t sequence) {
     return memory() + (sequence % 2) * (kShotBytes + kTableBytes);
   }
-  /// What this rank sends to each, and what it expects from each, if every pair has its own size.
+  /// The elements that this rank sends to and expects from each rank, if every pair has its own size.
   [[nodiscard]] Extent* sends(std::uint64_t sequence) {
     return reinterpret_cast<Extent*>(shot(sequence) + kShotBytes);
   }

@@ -106,7 +106,7 @@ void DirectOp::publish(Tick tick) {
   state_.ring_members();
 }
 
-/// Rank 0 decides how all ranks write the next part of a long call. The last part takes the remainder.
+/// Rank 0 chooses the kind of stores for all ranks in the next part of a long call. The last part takes the remainder.
 void DirectOp::update_stores() {
   if (direct_.me != 0) {
     return;
@@ -129,7 +129,7 @@ void DirectOp::end_stores() {
   }
 }
 
-/// Whether this rank waits for something that the other has not done.
+/// Whether this rank waits for `r`.
 bool DirectOp::is_missing(Rank r) const {
   if (r == direct_.me) {
     return false;
@@ -168,7 +168,7 @@ void DirectOp::check(Seconds /*stuck*/) {
   }
 }
 
-/// Of the missing ranks, those furthest behind: the others may be waiting for them.
+/// Blames the missing ranks that are furthest behind: the others may be waiting for them.
 void DirectOp::expire(Seconds stuck) {
   std::vector<Rank> late;
   for (Rank r = 0; r < direct_.ranks; ++r) {

@@ -3,30 +3,30 @@
 //
 // Each rank offers its input: the caller's buffer if peers can see it (World::allocate, or threads), else a copy in
 // staging memory if it is small (the smallest on the cache line of the stamp itself), else, if each part of a
-// medium-sized input has one reader, its address to fetch from. Between two ranks of which only one has data to give,
-// the giver meanwhile puts a part of it into the other's output; in a gather all put theirs. Then, depending on the
-// offers, all take one of three paths (n is the vector, p the ranks):
+// medium-sized input has one reader, its address to fetch from. Between two ranks of which only one has data, the
+// sender meanwhile writes part of it into the other's output; in a gather all ranks write theirs. Then, depending on
+// the offers, all take one of three paths (n is the vector, p the ranks):
 //
-//   read      Every rank takes what it needs from all offers; for a small combination it combines all p
-//             inputs itself. One wait; a second one for those who offered their own buffer.
+//   read      Every rank reads what it needs from all offers; for a small reduction it combines all p
+//             inputs itself. One wait; a second one for ranks that offered their own buffer.
 //   share     Long buffers that all can see: each rank makes 1/p of the result (combines it, or copies it:
 //             of a gather, its own block) and writes it into all outputs. Two waits. Memory sees each
-//             input read once and each output written once, 2pn bytes for an all-reduce: with these
-//             buffers none can do with less.
+//             input read once and each output written once, 2pn bytes for an all-reduce: the minimum
+//             for these buffers.
 //   chunked   Buffers that peers cannot see, longer than a copy. In chunks that pass through staging
 //             memory small enough to stay in the cache: each rank stages a chunk, works on the staged
-//             chunks of all, takes results that others made. Each byte crosses memory as often as
+//             chunks of all ranks, and reads the results of others. Each byte crosses memory as often as
 //             above; the extra copies hit the cache. Two chunks are in flight at a time.
 //
 // Every path begins with all ranks seeing all others' records, so a disagreement is found before any data is touched.
 // Contributions are combined in rank order on every rank, so the results are bitwise equal.
 //
-// The exception is a short operation with a root, where that would cost most: a rank waits only for those whose data it
-// takes, and checks their records; one that only gives (the root of a broadcast, the others in a gather) returns at
-// once, if all have finished the call before the last. The next call detects a disagreement that it missed, because the
-// value that ranks compare also covers all earlier calls.
+// The exception is a short operation with a root, where that would cost most: a rank waits only for ranks whose data it
+// reads, and checks their records; a rank that only sends (the root of a broadcast, the others in a gather) returns
+// immediately, if all have finished the call before the last. The next call detects any missed disagreement, because
+// the fingerprint that ranks compare also covers all earlier calls.
 //
-// The protocol itself is pure: direct_protocol.h (offers, paths, waits), direct_steps.h (what comes next),
+// The protocol itself is pure: direct_protocol.h (offers, paths, waits), direct_steps.h (the order of steps),
 // direct_windows.h and direct_moves.h (which bytes go where). DirectOp carries them out, in real memory.
 #pragma once
 
@@ -52,7 +52,7 @@
 
 namespace trireme::comm {
 
-/// What a direct operation needs from its group and its host. Everything outlives the operation.
+/// The group and host state that a direct operation needs. Everything outlives the operation.
 struct DirectContext {
   const OpContext& op;
   DirectState& state;
@@ -60,7 +60,7 @@ struct DirectContext {
   const RankPage& own_page;
 };
 
-/// What a rank sees of its peers in one call: their slots and clocks.
+/// A rank's view of its peers in one call: their slots and clocks.
 class DirectPeers {
  public:
   DirectPeers(DirectState& state, std::uint64_t sequence) : state_(state), sequence_(sequence) {}

@@ -9,7 +9,7 @@
 namespace trireme::comm {
 namespace {
 
-/// What one rank does, in bytes.
+/// The work of one rank, in bytes.
 struct Work {
   double copied = 0;    ///< touched in the caller's buffers, copying
   double combined = 0;  ///< touched in the caller's buffers, combining
@@ -23,8 +23,8 @@ struct Work {
 struct Parts {
   Work first{};
   Work other{};
-  Rank firsts = 1;       ///< how many ranks do what the first does
-  bool in_turn = false;  ///< one works on what the other has produced
+  Rank firsts = 1;       ///< number of ranks with the first rank's work
+  bool in_turn = false;  ///< one consumes the other's output
   double windows = 1;
   double waits = 1;
   double footprint = 0;  ///< of one rank's caller buffers
@@ -239,8 +239,8 @@ double slowness_of(DType dtype, const HostCosts& costs) {
 }
 
 /// The time until the last rank is done: that of the slower part, repeated for each turn that ranks without a core of
-/// their own have to wait; if one part works on what the other has produced, plus the faster part's share of one window
-/// before or after.
+/// their own have to wait; if one part consumes the other's output, plus the faster part's share of one window before
+/// or after.
 double moving_time(const Parts& parts, Rank ranks, const HostCosts& costs) {
   const Rank others = ranks - parts.firsts;
   const bool idle_others = others == 0 || time_of(parts.other, parts, 1, costs) == 0;

@@ -1,8 +1,8 @@
-// What direct operations (direct.h) cost on a host with known rates. Pure; any thread.
+// The cost of direct operations (direct.h) on a host with known rates. Pure; any thread.
 //
 // time = waits + data movement. Data movement is counted in bytes that a rank reads or writes: the caller's buffers at
-// the rate of a working set of that size, staging memory at the cost of writing for peers and of reading what a peer
-// wrote that way. Ranks that work at the same time share the memory bandwidth; more ranks than cores take turns.
+// the rate of a working set of that size, staging memory at the cost of writing for peers and of reading data staged by
+// a peer. Ranks that work at the same time share the memory bandwidth; more ranks than cores take turns.
 #pragma once
 
 #include <cstdint>

@@ -59,11 +59,11 @@ inline constexpr std::int64_t kFetchFrom = std::int64_t{32} << 10;
 inline constexpr std::int64_t kFetchTo = std::int64_t{2} << 20;
 /// The same if two ranks have data for each other, since staging in cache is faster if possible, and otherwise as fast.
 inline constexpr std::int64_t kExchangeTo = std::int64_t{64} << 10;
-/// From this many ranks on, a scatter is fetched and a gather put, whatever its length: one rank that copies for all
-/// would be the bottleneck.
+/// From this many ranks on, a scatter of any length is fetched and a gather put: one rank that copies for all would be
+/// the bottleneck.
 inline constexpr Rank kManyCopy = 5;
 
-/// From this length on, both ranks copy a part of what one has for the other: otherwise one core would be idle.
+/// From this length on, both ranks copy a part of the data: otherwise one core would be idle.
 inline constexpr std::int64_t kHalveFrom = std::int64_t{64} << 10;
 /// Longer ones are faster in chunks that stay in cache.
 inline constexpr std::int64_t kHalveTo = std::int64_t{16} << 20;
@@ -76,8 +76,8 @@ inline constexpr std::int64_t kPutFrom = std::int64_t{128} << 10;
   return gives && ranks == 2 && block >= kHalveFrom && block <= kHalveTo;
 }
 
-/// How much of that its reader fetches; the owner puts the rest. A root that also copies a block of its own fetches
-/// less, since that takes about a third of the time.
+/// The part that the reader fetches; the owner puts the rest. A root that also copies a block of its own fetches less,
+/// since that takes about a third of the time.
 [[nodiscard]] constexpr std::int64_t fetched_of_halved(Operation operation, std::int64_t length) {
   switch (operation) {
     case Operation::Scatter:

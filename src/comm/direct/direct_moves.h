@@ -1,8 +1,8 @@
 // The data of a direct collective: which bytes a rank reads and writes in each step. Pure, like direct_protocol.h:
 // locations are named, not pointed to. Allocates nothing; passes moves to a visitor one by one.
 //
-// `Peers` is what this rank sees of its peers:
-//   Offers offers(Rank)               what the rank offered in this call
+// `Peers` is this rank's view of its peers:
+//   Offers offers(Rank)               the rank's offers in this call
 //   Extent sends(Rank from, Rank to)  of an all-to-all with counts: where in the input of `from` the
 //                                     elements for `to` are
 #pragma once
@@ -49,8 +49,8 @@ struct Move {
   return input_bytes <= static_cast<std::int64_t>(kInlineBytes) ? Place::Inline : Place::Copy;
 }
 
-/// What a rank that offers a copy of its input writes before its stamp. Skips its own block of a long input, which no
-/// other rank reads.
+/// The copy that a rank stages before its stamp if it offers a copy of its input. Skips its own block of a long input,
+/// which no other rank reads.
 template <class Visit>
 void each_copied(const DirectCall& call, const Visit& visit) {
   const Place place = copy_place(call.input_bytes);
@@ -69,7 +69,7 @@ void each_copied(const DirectCall& call, const Visit& visit) {
   }
 }
 
-/// What a rank does with data once the path is known.
+/// A rank's data movement once the path is known.
 template <class Peers>
 class DirectMoves {
  public:
@@ -106,7 +106,7 @@ class DirectMoves {
       visit(source(r, offset, in_chunk));
     }
   }
-  /// Outputs first, then where peers take the result of a chunk from.
+  /// Outputs first, then the area from which peers read the result of a chunk.
   template <class Visit>
   void each_target(const Window& window, Extent part, const Visit& visit) const {
     if (path_ == Path::Share) {
@@ -128,7 +128,7 @@ class DirectMoves {
 
   // Copying.
 
-  /// Chunked: what this rank stages for its peers.
+  /// Chunked: the data that this rank stages for its peers.
   template <class Visit>
   void each_staged(const Window& window, const Visit& visit) const {
     const auto put = [&](std::int64_t first, std::int64_t end, std::int64_t within) {
@@ -162,7 +162,7 @@ class DirectMoves {
     }
   }
 
-  /// What this rank puts into outputs of its peers through the kernel: what they do not fetch.
+  /// The data that this rank writes into its peers' outputs through the kernel: the part they do not fetch.
   template <class Visit>
   void each_pushed(const Visit& visit) const {
     if (path_ != Path::Read || peers_.offers(call_.me).input != Offer::Address) {
@@ -186,7 +186,7 @@ class DirectMoves {
     }
   }
 
-  /// What this rank copies to its own output.
+  /// The data that this rank copies to its own output.
   template <class Visit>
   void each_pulled(const Window& window, const Visit& visit) const {
     switch (call_.operation) {
@@ -287,7 +287,8 @@ class DirectMoves {
     }
   }
 
-  /// What `from` has for this rank, copied to these elements of the output, except for what `from` puts there.
+  /// Copies the data of `from` for this rank to these elements of the output, except for the part that `from` puts
+  /// there.
   template <class Visit>
   void pull(const Window& window, Rank from, Extent into, const Visit& visit) const {
     std::int64_t end = std::min(window.end, into.length);
@@ -302,7 +303,7 @@ class DirectMoves {
     }
   }
 
-  /// How many of the elements that go from one rank to the other the reader copies itself. The owner puts the rest.
+  /// The number of elements from one rank to the other that the reader copies itself. The owner puts the rest.
   [[nodiscard]] std::int64_t fetched_of(Rank from, Rank to, std::int64_t length) const {
     const bool is_put =
         peers_.offers(from).input == Offer::Address && peers_.offers(to).output == Offer::Address;

@@ -1,4 +1,4 @@
-// The start of DirectOp: a rank announces its call and where its data is, and reads what the others announced.
+// The start of DirectOp: a rank announces its call and the location of its data, and reads the others' announcements.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ void DirectOp::announce() {
   if (is_checked()) {
     std::uint64_t& written = state_.written(record_.sequence);
     if (written != record_.fingerprint || record_.site[0] != '\0') {
-      // Otherwise it is still there from last time, except for the number, which is in the stamp.
+      // Otherwise the previous record is still valid, except for the number, which is in the stamp.
       copy_record(record_, state_.area(direct_.me).records[record_.sequence % 2]);
       written = record_.fingerprint;
     }
@@ -156,7 +156,7 @@ void DirectOp::fail_mismatch() {
                             mismatch_text(sequence, witnesses.items()));
 }
 
-/// Who has announced this call, and what they called.
+/// The ranks that announced this call, and what they called.
 IndexedVector<Rank, Witness> DirectOp::witnesses_of_this() const {
   IndexedVector<Rank, Witness> witnesses;
   witnesses.reserve(direct_.ranks);
@@ -182,7 +182,7 @@ IndexedVector<Rank, Witness> DirectOp::witnesses_of_earlier(std::uint64_t sequen
   return witnesses;
 }
 
-/// All-to-all with counts: what a rank has for another must match what that one expects.
+/// All-to-all with counts: the length that a rank sends must match the length that the receiver expects.
 void DirectOp::check_tables() const {
   const auto world = [&](Rank r) { return context_.op.members.world_rank(r); };
   for (Rank from = 0; from < direct_.ranks; ++from) {

@@ -1,6 +1,6 @@
-// The protocol of direct collectives (direct.h) as functions on plain data: what a rank offers, which
-// path all take, who waits for whom. Nothing here touches memory; DirectOp does what these functions
-// say, and tests/comm/direct_protocol_test.cpp checks them in every state that ranks can reach.
+// The protocol of direct collectives (direct.h) as functions on plain data: offers, path selection, waits. Nothing here
+// touches memory; DirectOp executes the protocol, and tests/comm/direct_protocol_test.cpp checks it in every reachable
+// state.
 //
 // A call, on one rank (n chunks on the chunked path, one otherwise):
 //
@@ -28,7 +28,7 @@ namespace trireme::comm {
 /// How the data of a call moves (see direct.h). All ranks of a call take the same path.
 enum class Path : std::uint8_t { Read, Share, Chunked };
 
-/// What a rank offers of its two buffers.
+/// A rank's offers for its two buffers.
 struct Offers {
   Offer input = Offer::Nothing;
   Offer output = Offer::Nothing;
@@ -57,7 +57,7 @@ struct DirectCall {
   Rank me = 0;
   const Geometry* geometry = nullptr;
   std::int64_t input_bytes = 0;
-  /// The output of an all-to-all is its input: peers would read what this rank overwrites.
+  /// The output of an all-to-all is its input: peers would read data that this rank overwrites.
   bool overwrites_input = false;
   /// Short, and with a root: ranks leave without waiting for those whose data they do not need.
   bool is_early = false;
@@ -144,7 +144,7 @@ struct DirectCall {
     return rank != root && is_halved(operation, ranks, longest_block());
   }
 
-  // What this rank offers. Looking up a buffer takes time, so a small call avoids it.
+  // This rank's offers. Looking up a buffer takes time, so a small call avoids it.
 
   /// Whether peers may use a buffer of this rank; otherwise its input is short, and copied.
   [[nodiscard]] bool may_lend() const {
@@ -259,13 +259,13 @@ class PathChoice {
   }
   /// Whether ranks may read or write a buffer that belongs to another rank's caller, who may free it if the call fails.
   [[nodiscard]] bool uses_lent_memory() const { return uses_lent_memory_; }
-  /// Whether a rank lends a buffer of its own on this path, and waits until the others are done.
+  /// Whether a rank lends its own buffer on this path, and waits until the others are done.
   [[nodiscard]] bool someone_waits(Path path) const {
     return someone_lends_ || path == Path::Share;
   }
 
  private:
-  /// Each rank sees what it has to copy into others' outputs.
+  /// Each rank sees the data that it must copy into others' outputs.
   [[nodiscard]] bool is_source_visible() const {
     return call_.operation != Operation::Broadcast || root_lends_;
   }

@@ -1,5 +1,5 @@
-// DirectState: what a group keeps between direct calls: its members' areas, which calls they are
-// known to have finished, and how data for peers is written.
+// DirectState: the state of a group between direct calls: its members' areas, the calls they are known to have
+// finished, and the store policy.
 //
 // One call at a time, except where a function says otherwise.
 #pragma once
@@ -21,7 +21,7 @@
 
 namespace trireme::comm {
 
-/// What a member published when it marked the group as failed: see Area::failed.
+/// The notice that a member published when it marked the group as failed: see Area::failed.
 struct FailureNotice {
   std::uint64_t code = 0;
   std::string text{};

@@ -1,5 +1,5 @@
-// The steps of a direct collective: what a rank does next, given how far it and its peers are. Pure,
-// like direct_protocol.h.
+// The steps of a direct collective: the next step of a rank, given its progress and its peers'. Pure, like
+// direct_protocol.h.
 //
 // A rank repeats: call next(), run the step, record it with complete(), then store the clock that complete() names.
 #pragma once
@@ -51,9 +51,9 @@ struct Tick {
   std::int64_t chunks = 0;
 };
 
-/// `Peers` is what this rank sees of its peers:
-///   bool may_begin()                            all are done with the call before the last
-///   bool has_stamped(Rank)                      the rank's offers are there
+/// `Peers` is this rank's view of its peers:
+///   bool may_begin()                            all have finished the call before the last
+///   bool has_stamped(Rank)                      the rank's offers are visible
 ///   bool has_reached(Rank, Stage, int64 chunks) the rank's clock shows at least this
 template <class Peers>
 class DirectSteps {

@@ -38,7 +38,7 @@ struct Windows {
     const std::int64_t places = static_cast<std::int64_t>(kRoundBytes) / chunk_bytes;
     return (first_place + number) % places * chunk_bytes;
   }
-  /// Chunks follow those of the last chunked call, which ended there. Returns where these end.
+  /// Chunks start where those of the last chunked call ended. Returns the new end.
   [[nodiscard]] std::int64_t place_after(std::int64_t end_of_last) {
     const std::int64_t places = static_cast<std::int64_t>(kRoundBytes) / chunk_bytes;
     first_place = (end_of_last + chunk_bytes - 1) / chunk_bytes % places;

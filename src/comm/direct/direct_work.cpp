@@ -114,7 +114,7 @@ void DirectOp::combine_chunk(const Combine& how, std::int64_t count) {
   } else if (staging == stores_) {
     combine_many(how, state_.inputs, state_.targets, count, stores_);
   } else {
-    // First the one that stays in cache, from which the other is copied.
+    // Writes the copy that stays in cache first, and copies the other from it.
     const bool keeps_output = stores_ == Stores::Cached;
     std::byte* kept = state_.targets[keeps_output ? 0 : 1];
     std::byte* other = state_.targets[keeps_output ? 1 : 0];

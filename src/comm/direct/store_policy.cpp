@@ -14,7 +14,7 @@ constexpr std::int64_t kFirstCalls = 2;
 constexpr std::int64_t kFewCalls = 8;
 constexpr std::int64_t kManyCalls = 1024;
 constexpr std::int64_t kTryCalls = 4;
-/// Cached stores are hopeless if this many bytes take this many times as long as streaming stores.
+/// Ends a trial of cached stores if this many bytes take this many times as long as with streaming stores.
 constexpr std::size_t kTriedBytes = std::size_t{32} << 10;
 constexpr double kHopeless = 5;
 /// The alternative must be this much faster; stores that have become this much slower are reconsidered.

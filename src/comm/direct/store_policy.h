@@ -1,12 +1,13 @@
-// StorePolicy: whether data for peers is written through the caches or past them, whichever is currently faster.
+// StorePolicy: chooses between cached and streaming (cache-bypassing) stores for data that peers read, whichever is
+// currently faster.
 //
 // That depends on which cores the ranks run on, which the host of a virtual machine may change at any time. Two ranks
 // that each pass 512 KiB to the other, written and read, take 25 us through the caches and 60 us past them on two cores
 // that share a cache; on two that do not, 235 and 39, because every line has to be fetched from the core that read it
 // last. So for each kind of call (operation and length) the policy occasionally tries the alternative a few times in a
-// row, and keeps what was faster; in a long call, for a few parts in a row. A trial that turns out far slower ends with
-// its first piece, and trials become rare if they never help. One rank decides for all: ranks that write differently
-// delay one another, and neither would know what it waited for. Long calls in which one rank has all the data use the
+// row, and keeps the faster one; in a long call, for a few parts in a row. A trial that turns out far slower ends with
+// its first piece, and trials become rare if they never help. One rank decides for all: ranks with different stores
+// delay one another, which would distort their measurements. Long calls in which one rank has all the data use the
 // initial choice: that rank alone writes, and a slow trial delays all.
 //
 // One call at a time.

@@ -1,5 +1,6 @@
-// AlgorithmChoice: which method executes a call, by the caller's request, the tuning table, or the
-// predicted times. All ranks choose alike if their calls are equal. Callable from any thread.
+// AlgorithmChoice: selects the method for a call, by the caller's request, the tuning table, or the
+// predicted times. All ranks make the same choice if their calls are equal. Callable from any
+// thread.
 #pragma once
 
 #include "comm/group/group_model.h"

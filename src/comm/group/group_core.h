@@ -49,7 +49,7 @@ class GroupCore : public GroupListener {
   [[nodiscard]] CallChecker& calls() { return calls_; }
   [[nodiscard]] MismatchDetector& mismatches() { return mismatches_; }
 
-  // What this group's operations need. They refer to this object.
+  // The context of this group's operations, which refer to this object.
   [[nodiscard]] const OpContext& op_context() const { return op_context_; }
   /// Requires that the members see one another's memory.
   [[nodiscard]] const DirectContext& direct_context() const { return *direct_context_; }
@@ -79,7 +79,7 @@ class GroupCore : public GroupListener {
   std::map<std::uint64_t, std::uint64_t> subsets_;
 };
 
-/// Creates a group and lets the world deliver to it what other ranks send about it.
+/// Creates a group and registers it with the world for messages from other ranks.
 [[nodiscard]] std::shared_ptr<GroupCore> make_group_core(WorldCore& world,
                                                          const GroupCore::Options& options);
 

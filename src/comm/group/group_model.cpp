@@ -258,7 +258,7 @@ Method GroupModel::choose(const Query& query) {
   return faster ? messages : Method::direct();
 }
 
-/// If ranks see one another's memory, messages begin with all seeing all others' records.
+/// If ranks share memory, messages begin with all ranks checking all others' records.
 Seconds GroupModel::first_wait() const {
   return shape_.sees_memory ? costs_->wait_of(shape_.ranks).first : Seconds{};
 }

@@ -85,7 +85,7 @@ using comm::WorldCore;
 
 namespace {
 
-// How a group came about is part of its context, so that no split can have the context of a subset.
+// The kind of group is part of its context, so that a split never has the context of a subset.
 constexpr std::uint64_t kSplit = 0x73706c69;
 constexpr std::uint64_t kSubset = 0x73756273;
 

@@ -13,7 +13,7 @@
 
 namespace trireme::comm {
 
-/// What a rank contributes to a new group: where its area is, and the last number used in it.
+/// A rank's contribution to a new group: the location of its area, and the last number used in it.
 struct GroupEntry {
   std::int64_t color = 0;
   std::int64_t key = 0;
@@ -26,8 +26,7 @@ struct GroupEntry {
 /// A context for a group that follows from another's.
 [[nodiscard]] std::uint64_t mix_context(std::uint64_t a, std::uint64_t b);
 
-/// This rank's area for a new group. If the group is not created after all, the area is abandoned: others may know of
-/// it.
+/// This rank's area for a new group. If the group is not created, the area is abandoned: others may know of it.
 class NewArea {
  public:
   explicit NewArea(WorldCore& world);

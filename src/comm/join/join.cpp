@@ -14,7 +14,7 @@
 namespace trireme::comm {
 namespace {
 
-/// What a rank publishes.
+/// The record that a rank publishes.
 struct Card {
   std::string host;
   std::string shm;
@@ -195,8 +195,7 @@ class Joining {
     }
   }
 
-  /// Ranks with different costs would choose differently: all take those of rank 0, which were published before its
-  /// card.
+  /// Ranks with different costs would choose differently: all use rank 0's, which were published before its card.
   void adopt_choices() {
     const std::string costs = parts_.store.get(kCostsKey, parts_.deadline);
     const std::string tuning = parts_.store.get(kTuningKey, parts_.deadline);

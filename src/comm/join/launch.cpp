@@ -52,7 +52,7 @@ std::string read_line(const Fd& fd) {
   return line;
 }
 
-/// What a rank writes to its line when its body has returned. Proves success even if its exit status is lost: SIGCHLD
+/// A rank writes this to its pipe when its body has returned. Proves success even if its exit status is lost: SIGCHLD
 /// may be ignored, or other code may wait for all children.
 constexpr char kSucceeded = 'S';
 

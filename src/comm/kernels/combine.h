@@ -8,8 +8,8 @@
 
 namespace trireme::comm {
 
-/// Where results go: through the caches, or past them straight to memory. Streaming is faster for
-/// data that exceeds the caches and that nobody reads soon.
+/// How results are stored: through the caches, or bypassing them. Streaming is faster for data that
+/// exceeds the caches and is not read soon.
 enum class Stores : std::uint8_t { Cached, Streaming };
 
 /// The operation on elements.

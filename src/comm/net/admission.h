@@ -1,5 +1,5 @@
-// Admission: how many unauthenticated connections a listener holds, and for how long, so that a stranger who only
-// connects cannot exhaust the process's descriptors. Callable from any thread.
+// Admission: how many unauthenticated connections a listener holds, and for how long, so that a client that never
+// authenticates cannot exhaust the process's descriptors. Callable from any thread.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace trireme::comm {
 
-/// Unauthenticated connections that a listener holds: an eighth of what the process may open (`ulimit -n`), 8 to 1024.
-/// Further ones wait in the kernel's backlog.
+/// The maximum number of unauthenticated connections of a listener: an eighth of the descriptor limit (`ulimit -n`), 8
+/// to 1024. Further ones wait in the kernel's backlog.
 [[nodiscard]] std::size_t most_unauthenticated();
 
 /// At that limit, the oldest is dropped for the next, but not before this age, so that a merely slow peer has time to

@@ -49,10 +49,10 @@ class Channel {
   /// Each requires is_open(). After a write that has to wait, the next one must start with the same bytes (there may be
   /// more of them).
   [[nodiscard]] Transfer read(std::span<std::byte> into);
-  /// Like read() into the pieces one after the other, in one system call; if encrypted, into the first one.
+  /// Like read() into the pieces in order, in one system call; if encrypted, into the first one.
   [[nodiscard]] Transfer read_pieces(std::span<iovec> pieces);
   [[nodiscard]] Transfer write(std::span<const std::byte> data);
-  /// Like write() of the pieces one after the other, in one system call unless encrypted.
+  /// Like write() of the pieces in order, in one system call unless encrypted.
   [[nodiscard]] Transfer write_pieces(std::span<iovec> pieces);
 
   /// Whether the last call waits for the socket to become writable. Always wait for it to become readable.

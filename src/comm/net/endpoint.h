@@ -25,7 +25,7 @@ struct Endpoint {
 
 struct Resolved {
   std::vector<Endpoint> endpoints;
-  std::string problem;  ///< why there are none
+  std::string problem;  ///< why there is none
 };
 /// The endpoints that the system's resolver returns for the address.
 [[nodiscard]] Resolved resolve(const Address& address);

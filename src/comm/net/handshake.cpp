@@ -94,7 +94,7 @@ void Handshake::take(std::span<const std::byte> bytes) {
   }
 }
 
-/// Checks as much as has arrived, so that a stranger is refused at the first wrong byte.
+/// Checks the bytes received so far, so that a foreign peer is rejected at the first wrong byte.
 void Handshake::check_magic() {
   const std::size_t known = std::min(in_filled_, kHandshakeMagic.size());
   if (std::memcmp(in_.data(), kHandshakeMagic.data(), known) != 0) {

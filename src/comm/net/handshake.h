@@ -1,6 +1,6 @@
-// The handshake: what two processes exchange before anything else, so that each knows that the other is Trireme, of the
-// same version, and has the secret of the job. Pure: bytes in, bytes out, no socket (channel.h has that). One thread at
-// a time.
+// The handshake: the first exchange between two processes, which proves to each that the other is Trireme, of the same
+// version, and has the secret of the job. Pure: bytes in, bytes out, no socket (channel.h has that). One thread at a
+// time.
 //
 //   client → server   head, nonce                                     45 bytes
 //   server → client   head, nonce, HMAC(secret, "server" C S)         77 bytes
@@ -11,7 +11,8 @@
 // of client and server. The code is the purpose of the connection, or why it is refused; a refusal may replace any
 // later message and is the last. Both nonces are in both HMACs, so recorded messages cannot be replayed; the labels
 // keep one side from reflecting the other's proof. The server proves itself first: a client reveals nothing to a
-// stranger. A mismatch in the use of TLS is reported only after the proofs, so that both sides can trust the report.
+// foreign server. A mismatch in the use of TLS is reported only after the proofs, so that both sides can trust the
+// report.
 #pragma once
 
 #include <array>
@@ -29,7 +30,7 @@ namespace trireme::comm {
 inline constexpr std::array<char, 8> kHandshakeMagic{'T', 'R', 'I', 'R', 'E', 'M', 'E', '\0'};
 inline constexpr std::uint32_t kProtocolVersion = 1;
 
-/// What a connection is for. Each server serves one.
+/// The purpose of a connection. Each server serves one.
 enum class Purpose : std::uint8_t { Store = 1, Data = 2, ParameterServer = 3 };
 enum class Side : std::uint8_t { Client, Server };
 /// What follows the handshake: plain bytes, or TLS 1.3 with a key derived from the secret.
@@ -62,7 +63,7 @@ class Handshake {
   /// Requires at most wanted() bytes.
   void take(std::span<const std::byte> bytes);
 
-  /// What is still to be sent.
+  /// Bytes still to send.
   [[nodiscard]] std::span<const std::byte> to_send() const noexcept;
   void sent(std::size_t bytes);
 
@@ -81,7 +82,7 @@ class Handshake {
   static constexpr std::size_t kHello = kHead + 32;
   using Hello = std::array<std::byte, kHello>;
 
-  /// What the next bytes are.
+  /// The next part of the message.
   enum class Part : std::uint8_t { Head, HelloRest, Proof, Welcome };
   enum class Reason : std::uint8_t;
 

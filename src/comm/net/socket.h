@@ -70,7 +70,7 @@ struct Transfer {
 [[nodiscard]] Transfer send_some(const Fd& socket, std::span<const std::byte> data);
 [[nodiscard]] Transfer send_pieces(const Fd& socket, std::span<iovec> pieces);
 [[nodiscard]] Transfer receive_some(const Fd& socket, std::span<std::byte> into);
-/// Fills the pieces one after the other.
+/// Fills the pieces in order.
 [[nodiscard]] Transfer receive_pieces(const Fd& socket, std::span<iovec> pieces);
 
 /// Moves all the bytes, or throws Error(System) saying how many were moved when the deadline passed or the other side

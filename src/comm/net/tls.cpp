@@ -65,8 +65,8 @@ int find_session(SSL* ssl, const unsigned char* id, std::size_t id_length, SSL_S
 using Context = std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)>;
 
 Context make_context() {
-  constexpr long kMaxCertificateBytes = 4096;  // certificates are not used; a stranger could send
-                                               // a large one
+  // Certificates are not used; a foreign peer could send a large one.
+  constexpr long kMaxCertificateBytes = 4096;
   Context context(SSL_CTX_new(TLS_method()), SSL_CTX_free);
   if (context == nullptr || SSL_CTX_set_min_proto_version(context.get(), TLS1_3_VERSION) != 1 ||
       SSL_CTX_set_ciphersuites(context.get(), "TLS_AES_128_GCM_SHA256") != 1 ||

@@ -202,7 +202,7 @@ int TlsClient::State::complete(const Call& call) {
   }
 }
 
-/// What the server does not accept any more is dropped: receiving shows why.
+/// Drops data that the server no longer accepts: receiving shows why.
 void TlsClient::State::send() {
   std::array<std::byte, 16384> bytes{};
   for (;;) {

@@ -13,7 +13,7 @@ namespace {
 
 using Outcome = Transfer::Outcome;
 
-/// What a failed send or recv means; nothing if it should be retried.
+/// The meaning of a failed send or recv; nullopt if it should be retried.
 std::optional<Transfer> failed_transfer(int error, Outcome wait, std::string_view what) {
   switch (error) {
     case EINTR:
@@ -56,7 +56,7 @@ void move_all(const Fd& socket, std::size_t total, Deadline deadline, std::strin
   }
 }
 
-/// What a call to receive returned; nothing if it was interrupted.
+/// The result of a call to receive; nullopt if it was interrupted.
 std::optional<Transfer> received_transfer(ssize_t received) {
   if (received > 0) {
     return Transfer{.bytes = static_cast<std::size_t>(received)};

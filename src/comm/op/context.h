@@ -1,4 +1,4 @@
-// OpContext: what an operation may use of its group and its world.
+// OpContext: the parts of its group and world that an operation may use.
 #pragma once
 
 #include "comm/op/failure_handler.h"

@@ -26,7 +26,7 @@
 
 namespace trireme::comm {
 
-/// What a thread sleeps on while it waits for peers.
+/// The object that a thread sleeps on while it waits for peers.
 class Idle {
  public:
   Idle() = default;
@@ -74,7 +74,7 @@ class Backoff {
 struct Job {
   std::shared_ptr<void> keeps;  ///< keeps alive what the operation refers to
   std::unique_ptr<Op> op;
-  const void* line = nullptr;  ///< jobs of one line run one after the other; none: immediately
+  const void* line = nullptr;  ///< jobs of one line run in order; none: immediately
   std::chrono::steady_clock::time_point moved{};  ///< the time of its last progress
   std::atomic<bool> done{false};
   std::exception_ptr error;  ///< set before done
@@ -100,8 +100,8 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// Drives the operation to completion on this thread. Throws what it throws. Only this function and the lane wait for
-  /// operations.
+  /// Drives the operation to completion on this thread and propagates its exception. Only this function and the lane
+  /// wait for operations.
   void run(Op& op);
   /// Hands it to the lane.
   void submit(std::shared_ptr<Job> job);

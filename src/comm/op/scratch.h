@@ -37,7 +37,7 @@ class ScratchPool {
   std::size_t kept_bytes_ TRIREME_GUARDED_BY(mutex_) = 0;
 };
 
-/// What one operation has taken; returned on destruction.
+/// The scratch memory of one operation; returned on destruction.
 class Scratch {
  public:
   explicit Scratch(ScratchPool& pool) : pool_(pool) {}

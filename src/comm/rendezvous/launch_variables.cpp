@@ -78,7 +78,7 @@ struct Number {
   Rank value = 0;
 };
 
-/// What one launcher sets.
+/// The variables of one launcher.
 struct Found {
   Source source;
   Number rank;

@@ -9,7 +9,7 @@
 //   Slurm      SLURM_PROCID, SLURM_STEP_NUM_TASKS          SLURM_STEP_NODELIST, if of several nodes
 //              (or SLURM_NTASKS), with SLURM_STEP_ID
 //
-// TRIREME_STORE and TRIREME_SECRET take precedence whatever the launcher; then MASTER_ADDR and MASTER_PORT.
+// TRIREME_STORE and TRIREME_SECRET take precedence with any launcher; then MASTER_ADDR and MASTER_PORT.
 //
 // MASTER_PORT + 1: on MASTER_PORT itself, torchrun's agent serves its own store, or PyTorch will in the very process
 // that uses Trireme. Always the next port, so that ranks need not find out which.

@@ -5,7 +5,7 @@
 // The file is DIRECTORY/trireme-UID-JOB.meet, mode 0600, in a folder that only this user can change (meeting_folder.h).
 // It appears atomically (written elsewhere, then renamed), and rank 0 holds a lock on it that ends with its process: a
 // file without the lock is stale, left over from a dead job; it is ignored and may be replaced. In a directory that
-// others can write to, a file or link created by somebody else is rejected.
+// others can write to, a file or link created by another user is rejected.
 #pragma once
 
 #include <string>
@@ -28,13 +28,13 @@ struct MeetingPlace {
   [[nodiscard]] std::string path() const;
 };
 
-/// Where the other ranks look for rank 0's file.
+/// Where other ranks search for rank 0's file.
 struct MeetingSearch {
   MeetingFolderOptions folders{};
   std::string job;  ///< as in MeetingPlace
 };
 
-/// What a rank needs to reach the store.
+/// The address and credentials of the store.
 struct Meeting {
   Address store;
   Secret secret;
@@ -52,8 +52,8 @@ class MeetingTaken : public Error {
 /// Rank 0's side: the store's server and the file, for the lifetime of the object.
 class MeetingHost {
  public:
-  /// Throws Error(System) if the file cannot be created, also when somebody else's is in the way, and MeetingTaken if a
-  /// live job has the same id.
+  /// Throws Error(System) if the file cannot be created or another user's file exists, and MeetingTaken if a live job
+  /// has the same id.
   explicit MeetingHost(MeetingPlace place, Encryption encryption = Encryption::None);
   /// Removes the file, if it is still this one, and stops the server.
   ~MeetingHost();

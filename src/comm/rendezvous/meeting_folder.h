@@ -1,9 +1,9 @@
-// Meeting folders: where a user's meeting files (meeting.h) are. Only the user can modify their contents, so nobody
-// else can plant a file there first. Callable from any thread.
+// Meeting folders: where a user's meeting files (meeting.h) are. Only the user can modify their contents, so no other
+// user can plant a file there first. Callable from any thread.
 //
 //   $XDG_RUNTIME_DIR/trireme   if that directory is this user's alone, with mode 0700
 //   /tmp/trireme-UID           else
-//   /tmp/trireme-UID-RANDOM    if somebody else made /tmp/trireme-UID first, or can change it
+//   /tmp/trireme-UID-RANDOM    if another user created /tmp/trireme-UID first, or can change it
 //
 // Rank 0 creates the folder. The others search for it: they know the prefix of a random name, and trust only a folder
 // that belongs to this user alone.
@@ -21,8 +21,8 @@ struct MeetingFolderOptions {
   std::string shared = "/tmp";
 };
 
-/// Rank 0's side: creates the folder if necessary. Throws Error(System) naming the folder in the way, its owner and the
-/// fix.
+/// Rank 0's side: creates the folder if necessary. Throws Error(System) naming the conflicting folder, its owner and
+/// the fix.
 [[nodiscard]] std::string make_meeting_folder(const MeetingFolderOptions& options);
 
 /// The other ranks' side: the folders that currently exist, usually one.

@@ -1,11 +1,11 @@
-// What the store holds:
+// The contents of the store:
 //   world/claim/R    which process is rank R
 //   world/options    the options of the rank that joined first
 //   world/problem    why the ranks are incompatible; "" once all have joined and are compatible
 //   world/remark     a duplicate rank number, to help explain a missing rank
 //   world/here/R     1 once rank R has joined
 //   world/here       how many have joined
-//   world/met        the verdict when all have connected joined: "", or the kind and text of the error for all
+//   world/met        the verdict once all have joined: "", or the kind and text of the error for all
 //   world/connected  how many have connected to all others
 //   world/complete   the verdict when all have
 #include "comm/rendezvous/roster.h"
@@ -128,7 +128,7 @@ void Roster::record(const WorldOptions& options) {
     store_.insert(kProblem, verdict_text(ErrorKind::Usage, text));
     const std::string_view line = split(first, '\n').at(1);
     const auto size = parse_integer(line.substr(line.rfind(' ') + 1)).value_or(place_.size);
-    // Where the sizes differ, more ranks than the smaller one may never come.
+    // If the sizes differ, ranks beyond the smaller size may never join.
     expected_ = std::min(place_.size, static_cast<Rank>(size));
   }
 }
@@ -136,7 +136,7 @@ void Roster::record(const WorldOptions& options) {
 void Roster::await_all() {
   store_.add(fmt::format("world/here/{}", place_.rank), 1);
   if (store_.add("world/here", 1) >= expected_) {
-    // Whoever found a problem recorded it before counting itself.
+    // A rank that found a problem recorded it before counting itself.
     store_.insert(kMet, store_.insert(kProblem, ""));
   }
   await_verdict(kMet);

@@ -24,7 +24,7 @@ class Store {
   virtual void set(const std::string& key, std::string value) = 0;
 
   /// Sets the key only if it has no value yet, atomically. Returns the value that the key has afterwards: `value` if
-  /// this call set it (or somebody set the same), else the earlier one. Throws as set() does.
+  /// this call set it (or another caller set the same value), else the earlier one. Throws as set() does.
   virtual std::string insert(const std::string& key, std::string value) = 0;
 
   /// The key's value; waits until there is one. Throws Error(Peer) at the deadline.

@@ -177,7 +177,7 @@ void StoreLoop::drop_late_clients() {
     listening_ = true;
     waits_for_room_ = false;
   }
-  // In the order of arrival, which is that of their deadlines.
+  // In order of arrival, which is also the order of their deadlines.
   while (!strangers_.empty() && passed(oldest_stranger() + duration(options_.handshake_patience))) {
     drop(strangers_.front(),
          fmt::format("did not finish the handshake within {}; is it a Trireme peer?",
@@ -244,8 +244,8 @@ bool StoreLoop::progress(std::uint64_t name, Client& client) {
   return answer_frames(name, client);
 }
 
-/// Answers all pending requests, unless the client has much to receive. Sends last, so that the channel knows what it
-/// waits for. False if the client has left.
+/// Answers all pending requests, unless the client has much to receive. Sends last, so that the channel knows its
+/// pending events. False if the client has left.
 bool StoreLoop::answer_frames(std::uint64_t name, Client& client) {
   for (;;) {
     bool all = false;

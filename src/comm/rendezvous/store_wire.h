@@ -47,7 +47,7 @@ struct Reply {
 [[nodiscard]] Reply decode_reply(std::string_view rest);
 [[nodiscard]] std::int64_t decode_number(std::string_view body);
 
-/// Splits a stream of bytes into frames. Buffers only what has arrived, never what was merely announced.
+/// Splits a stream of bytes into frames. Buffers only received bytes, never the announced length.
 class FrameReader {
  public:
   void add(std::span<const std::byte> bytes);

@@ -1,4 +1,4 @@
-// ScheduledContext: what a scheduled operation needs from its group.
+// ScheduledContext: the parts of its group that a scheduled operation needs.
 #pragma once
 
 #include <cstddef>

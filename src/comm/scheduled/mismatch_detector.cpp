@@ -12,7 +12,7 @@
 namespace trireme::comm {
 namespace {
 
-/// A rank that has waited this long tells the others which call it is in.
+/// A rank that has waited this long reports its call to the others.
 constexpr Seconds kAskAfter{0.05};
 /// How long ranks that disagree wait for everyone's answer before they give up.
 constexpr std::chrono::milliseconds kDisputePatience{200};
@@ -125,7 +125,7 @@ void MismatchDetector::forget_witnesses(std::uint64_t sequence) {
   }
 }
 
-/// All agree on a disputed call: they differ in an earlier one. False if none is remembered.
+/// All agree on the disputed call, so an earlier one differs. False if none is remembered.
 bool MismatchDetector::look_further_back(std::uint64_t sequence) {
   std::optional<Record> before;
   {

@@ -1,7 +1,7 @@
-// MismatchDetector: how ranks that do not see one another's memory detect that they made different calls.
+// MismatchDetector: detects mismatched calls between ranks that do not share memory.
 //
-// Each remembers its calls. A rank that waits long, or gets a message of another call, asks the others what they
-// called; when all have answered, or enough time has passed, there is a verdict. Callable from any thread.
+// Each rank remembers its calls. A rank that waits long, or gets a message of another call, queries the others; when
+// all have answered, or enough time has passed, there is a verdict. Callable from any thread.
 #pragma once
 
 #include <atomic>
@@ -29,11 +29,11 @@ class MismatchDetector {
 
   /// Records this rank's call.
   void remember(const Record& record);
-  /// Asks all members if the call has waited for long; again each time that the wait has doubled.
+  /// Queries all members if the call has waited for long; again each time the wait has doubled.
   void inquire(const Record& record, Seconds stuck);
-  /// Asks all members now: a message showed that a member made a different call.
+  /// Queries all members now: a message showed that a member made a different call.
   void dispute(const Record& record);
-  /// A member reports its call. `is_question`: it asks what this rank called.
+  /// A member reports its call. `is_question`: it requests this rank's call.
   void receive(Rank world_rank, const Record& record, bool is_question);
 
   /// Members (ranks in the group) that have not reported this call or a later one.
@@ -43,7 +43,7 @@ class MismatchDetector {
     std::vector<Rank> culprits{};  ///< world ranks; empty if it was too long ago to know
     std::string text{};
   };
-  /// Nothing if there is no dispute, or members may still answer.
+  /// nullopt if there is no dispute, or members may still answer.
   [[nodiscard]] std::optional<Verdict> verdict();
 
  private:
@@ -59,7 +59,7 @@ class MismatchDetector {
   const Rank me_;
   const Send send_;
   std::atomic<std::uint64_t> asked_{0};  ///< the last call that was inquired about
-  std::atomic<double> ask_after_{0};     ///< seconds until it asks again
+  std::atomic<double> ask_after_{0};     ///< seconds until the next query
   std::atomic<bool> has_dispute_{false};
   Mutex mutex_;
   std::vector<Record> remembered_ TRIREME_GUARDED_BY(mutex_);  ///< by number; empty at first

@@ -253,7 +253,7 @@ void ScheduledOp::begin_step() {
     on_step(call_.operation, step_);
   }
   // Receives go into our own lists first, because sends must know what will be overwritten; every send is prepared
-  // before anything is posted, so it reads what was there before the step.
+  // before anything is posted, so it reads the state before the step.
   for_each_message_of(step, me_, [&](const Message& message) {
     if (message.to == me_) {
       add_receive(message);

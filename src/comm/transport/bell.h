@@ -1,4 +1,4 @@
-// Bell: how a rank sleeps, without using CPU, until a peer has something for it.
+// Bell: lets a rank sleep, without using CPU, until a peer has data for it.
 //
 // The two words are in memory that all ranks of the host share. A rank that is about to sleep announces it, checks once
 // more whether its wait is over, and only then sleeps; a peer first stores its data, then checks whether anyone

@@ -1,4 +1,4 @@
-// RankPage: what each rank of a host exposes to all others there, in shared memory. Only the owner writes, except for
+// RankPage: the page that each rank of a host exposes to the others in shared memory. Only the owner writes, except for
 // the bell and the verdict.
 #pragma once
 

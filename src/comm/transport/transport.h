@@ -38,7 +38,7 @@ class Transport {
   Transport& operator=(const Transport&) = delete;
 
   [[nodiscard]] virtual TransportKind kind() const = 0;
-  /// What a peer needs to reach this rank.
+  /// The address at which peers reach this rank.
   [[nodiscard]] virtual std::string address() const = 0;
   /// Connects to these peers, which do the same. Throws Error(System) or Error(Peer) at the deadline.
   virtual void connect(const std::vector<PeerAddress>& peers, Deadline deadline) = 0;
@@ -64,7 +64,7 @@ class InProcessHub;
                                                                   Rank rank);
 [[nodiscard]] std::unique_ptr<Transport> make_shm_transport(Rank rank, Rank ranks);
 
-/// What a transport over a network is made from.
+/// The parts of a network transport.
 struct NetworkParts {
   Rank rank = 0;
   Rank ranks = 1;

@@ -1,4 +1,4 @@
-// ControlKind: short messages between worlds, besides those of operations.
+// ControlKind: short messages between worlds, in addition to operations' messages.
 #pragma once
 
 #include <cstdint>

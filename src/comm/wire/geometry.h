@@ -22,11 +22,11 @@ enum class Form : std::uint8_t {
 struct Geometry {
   Form form = Form::Nothing;
   std::int64_t element_bytes = 1;
-  /// Elements of the vector that is whole on one side; for pairs what one rank sends, or -1 if every pair has its own
-  /// size.
+  /// Elements of the vector that is whole on one side; for pairs the elements that one rank sends, or -1 if every pair
+  /// has its own size.
   std::int64_t count = 0;
-  /// Blocks: where block r is in the whole vector. Pairs: what this rank has for rank r, in its
-  /// input. Equal blocks are not listed.
+  /// Blocks: the position of block r in the whole vector. Pairs: the data for rank r in this rank's input. Equal blocks
+  /// are not listed.
   std::vector<Extent> listed{};
   /// Pairs with individual sizes: what rank r has for this rank, in its output.
   std::vector<Extent> received{};
@@ -43,7 +43,7 @@ struct Geometry {
   [[nodiscard]] std::int64_t bytes() const { return count * element_bytes; }
 };
 
-/// What the combined result is divided by in the end: the number of ranks, for an average.
+/// The divisor of the combined result: the number of ranks for an average.
 [[nodiscard]] inline std::int64_t divisor(const CallOptions& options, Rank ranks) {
   return options.user == nullptr && options.reduction == Reduction::Average ? ranks : 1;
 }

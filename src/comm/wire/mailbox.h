@@ -1,10 +1,10 @@
-// Mailbox: messages over streams. Splits them into pieces with headers, stripes long ones over several streams, checks
-// what arrives, and delivers each message to the matching receive.
+// Mailbox: messages over streams. Splits them into pieces with headers, stripes long ones over several streams,
+// verifies arriving data, and delivers each message to the matching receive.
 //
 // An unexpected short message is buffered. Of a long point-to-point message (the message topic) only the beginning is
 // sent eagerly; the rest stays with its sender until the receiver requests it, so that it takes no memory and nothing
 // behind it waits. A long part of a collective waits in its stream, and is buffered only if it blocks the stream for
-// long. Any thread may call; whoever calls progress() does the work.
+// long. Any thread may call; the thread that calls progress() does the work.
 #pragma once
 
 #include <array>
@@ -49,8 +49,7 @@ enum class LossKind : std::uint8_t {
 class Mailbox {
  public:
   /// `control` gets every message of the control topic, on the thread that makes progress, and may call the mailbox.
-  /// The other handlers must not. `lost` is called once when a peer's messages no longer arrive, or not all, with the
-  /// reason.
+  /// The other handlers must not. `lost` is called once, with the reason, when messages of a peer are lost.
   struct Handlers {
     std::function<void(Rank from, const PieceHeader&, std::span<const std::byte>)> control;
     std::function<void(Rank peer, LossKind kind, const std::string& why)> lost;
@@ -82,10 +81,10 @@ class Mailbox {
   /// Whether everything that a peer sent before it left or died has arrived: its last message, on one stream, may be
   /// received before earlier ones on other streams.
   [[nodiscard]] bool has_everything(Rank from);
-  /// Discards what has arrived and will arrive for a failed group.
+  /// Discards past and future messages of a failed group.
   void forget(std::uint64_t context);
 
-  /// Moves what can be moved. True if anything moved. False at once if another thread is already doing it.
+  /// Makes as much progress as possible. True if there was any. False immediately if another thread is already in it.
   bool progress();
 
  private:
@@ -139,7 +138,7 @@ class Mailbox {
   };
   std::vector<Loss> lost_;
   bool in_dispatch_ = false;  ///< control messages were taken out but not all are handled
-  std::mutex dispatching_;  ///< whoever holds it passes control messages to their handler, in order
+  std::mutex dispatching_;    ///< held while control messages are passed to their handler, in order
   std::atomic<bool> held_up_{false};
   std::chrono::steady_clock::time_point last_moved_{};  ///< of any data, while a stream was blocked
   bool completed_ = false;

@@ -25,8 +25,8 @@ constexpr std::uint64_t kMaxMessageBytes = std::uint64_t{1} << 48;
 /// message may be behind it, once nothing else has moved for kHoldUp. Not sooner: buffering takes another copy, and
 /// fresh memory.
 constexpr std::chrono::milliseconds kLongestHoldUp{100};
-/// When a peer ends, all its streams close, if not at the same instant. If only one is closed for longer than this, it
-/// was cut, and what went into it is lost.
+/// When a peer ends, all its streams close within this time. If only some have closed by then, the connection was
+/// cut, and data in flight is lost.
 constexpr std::chrono::milliseconds kAllClose{10};
 
 std::uint64_t total_of(const std::vector<Landing>& parts) {
@@ -37,7 +37,7 @@ std::uint64_t total_of(const std::vector<Landing>& parts) {
   return total;
 }
 
-/// Whether what arrived is not what was expected; then the receive records the difference.
+/// Whether a message differs from the expected one; if so, the receive records the difference.
 bool is_wrong(Incoming& message, const PieceHeader& header) {
   if (!is_checked()) {
     return false;
@@ -283,7 +283,7 @@ void Mailbox::finish_piece(Rank from, Peer& peer, Line& line) {
 
 namespace {
 
-/// Combines received bytes with what is at the landing. An exception thrown by the user's reduction is this rank's own
+/// Combines received bytes with the data at the landing. An exception thrown by the user's reduction is this rank's own
 /// fault: it is kept for the operation, and does not blame the sender.
 void combine_part(Incoming& message, const Landing& landing, const std::byte* data) {
   const std::array<const std::byte*, 2> inputs{landing.base, data};

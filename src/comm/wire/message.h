@@ -17,7 +17,7 @@ namespace trireme::comm {
 /// Asking: "send me the rest", between mailboxes; the number is the message's serial.
 enum class Topic : std::uint16_t { Collective, Message, Control, Asking };
 
-/// Identifies what a message is for. Messages with the same source and key arrive in the order they were sent.
+/// Identifies the purpose of a message. Messages with the same source and key arrive in the order they were sent.
 struct Key {
   std::uint64_t context = 0;  ///< the group
   std::uint64_t number = 0;   ///< collective: sequence and step; message: tag
@@ -57,7 +57,7 @@ struct Outgoing {
   std::atomic<bool> done{false};
 };
 
-/// Where a part of a message goes: to `data`, combined with what is at `base`.
+/// The destination of a part of a message: `data`, combined with the data at `base`.
 struct Landing {
   std::byte* data = nullptr;
   const std::byte* base = nullptr;
@@ -73,10 +73,10 @@ struct Incoming {
   const Combine* combine = nullptr;  ///< nullptr: copied
   std::atomic<std::uint64_t> moved{0};
   std::atomic<bool> done{false};
-  /// What arrived instead of what was expected; the receive is then done, too.
+  /// The mismatch with the expected message, if any; the receive is then done, too.
   enum class Wrong : std::uint8_t { Nothing, Call, Length } wrong = Wrong::Nothing;
   std::uint64_t wrong_length = 0;
-  /// What the user's reduction threw; later data was not combined. Set before `done`.
+  /// The exception of the user's reduction; later data was not combined. Set before `done`.
   std::exception_ptr thrown{};
 };
 

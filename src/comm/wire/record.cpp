@@ -66,7 +66,7 @@ std::string ranks_text(const std::vector<Rank>& ranks) {
   return text;
 }
 
-/// Ranks that agree, by what they called; omits ranks of which nothing is known.
+/// Groups ranks by their call; omits ranks whose call is unknown.
 std::map<std::uint64_t, std::vector<Rank>> parties_of(const std::vector<Witness>& witnesses) {
   std::map<std::uint64_t, std::vector<Rank>> parties;
   for (const Witness& w : witnesses) {

@@ -1,5 +1,4 @@
-// Record: what a rank reports to the others about its call, to detect mismatches. Plain data, kept in shared memory and
-// sent in frames.
+// Record: a rank's report of its call, to detect mismatches. Plain data, kept in shared memory and sent in frames.
 #pragma once
 
 #include <bit>
@@ -61,14 +60,14 @@ inline void copy_record(const Record& from, Record& to) {
 /// "all-reduce of 1000 f32, sum, by ring, at train.cpp:12".
 [[nodiscard]] std::string to_text(const Record& record);
 
-/// What one rank of a group is known to have called.
+/// The known call of one rank of a group.
 struct Witness {
   Rank world_rank = 0;
   bool known = false;
   Record record{};
 };
 
-/// The message for a mismatch: one line with the differences, then who called what, ranks that agree in one row.
+/// The message for a mismatch: one line with the differences, then a row for each group of ranks with the same call.
 [[nodiscard]] std::string mismatch_text(std::uint64_t sequence,
                                         const std::vector<Witness>& witnesses);
 

@@ -24,11 +24,12 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  /// Takes as much as fits of `head`, then of `body`; returns how many bytes it took. The next call must continue with
+  /// Writes as much of `head`, then of `body`, as fits; returns the number of bytes. The next call must continue with
   /// the rest, up to the same end. Throws Error(Peer) if the peer has exited.
   [[nodiscard]] virtual std::size_t write(std::span<const std::byte> head,
                                           std::span<const std::byte> body) = 0;
-  /// Fills `into` with what has arrived; returns how many bytes. Throws Closed, or Error(Peer) if the data is invalid.
+  /// Fills `into` with received data; returns the number of bytes. Throws Closed, or Error(Peer) if the data is
+  /// invalid.
   [[nodiscard]] virtual std::size_t read(std::span<std::byte> into) = 0;
   /// False if input is known to be pending.
   [[nodiscard]] virtual bool is_drained() const { return true; }

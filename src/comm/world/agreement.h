@@ -8,13 +8,13 @@
 // again, so a decision stands, however many coordinators come and go.
 //
 // Quorum. Members known to be dead do not count. Of the remaining ones a coordinator needs more than half, or exactly
-// half including the lowest of them. So at most one side of a partitioned network continues. All others are refused:
+// half including the lowest of them. So at most one side of a partitioned network continues. All others are rejected:
 // they must not continue, because they cannot know whether the other side does. A coordinator that stalled, and was
 // declared dead for it, leaves the decision to the others if they have a quorum. A member that died after it joined may
 // have voted with members that are silent now; so it does count, unless no member is silent.
 //
 // Example: a group of ranks 0 to 4; rank 1 was killed, ranks 3 and 4 are on the other side of a network partition. Of
-// {0, 2, 3, 4} the side {0, 2} has half and the lowest rank: it continues. {3, 4} are refused.
+// {0, 2, 3, 4} the side {0, 2} has half and the lowest rank: it continues. {3, 4} are rejected.
 #pragma once
 
 #include <compare>
@@ -87,7 +87,7 @@ class Agreement {
   };
   enum class Outcome : std::uint8_t { Open, Decided, Refused };
 
-  /// For member `me` of `size`. `payload` is what the others receive from this member if it continues.
+  /// For member `me` of `size`. `payload` is sent to the others if this member continues.
   Agreement(Rank size, Rank me, std::vector<std::byte> payload);
 
   /// How this member sees the others now, by place; better standings than before are ignored.

@@ -1,5 +1,5 @@
-// Agreements: those that a rank takes part in, and completed ones, for which it still answers: a late member must learn
-// the decision. Callable from any thread.
+// Agreements: a rank's active agreements, and completed ones, for which it still answers: a late member must learn the
+// decision. Callable from any thread.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// GroupListener: how a world passes on to a group what other ranks sent it.
+// GroupListener: receives the messages that a world forwards to a group.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class GroupListener {
   GroupListener(const GroupListener&) = delete;
   GroupListener& operator=(const GroupListener&) = delete;
 
-  /// A member reports its call. `is_inquiry`: it asks what this rank called.
+  /// A member reports its call. `is_inquiry`: it requests this rank's call.
   virtual void on_call(Rank world_rank, const Record& record, bool is_inquiry) = 0;
   /// A member marked the group as failed: see Area::failed for the code.
   virtual void on_failure(std::uint64_t code, const std::string& text) = 0;

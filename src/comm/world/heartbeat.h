@@ -1,4 +1,4 @@
-// Heartbeat: signs of life between ranks on different hosts that do not depend on their connections.
+// Heartbeat: liveness datagrams between ranks on different hosts, independent of their connections.
 //
 // An interrupted TCP connection retransmits ever more rarely: after an interruption of 1.6 s it may stay silent until 3
 // s. So heartbeats also travel as datagrams, and the first one after an interruption shows that a rank is alive. Each
@@ -23,14 +23,14 @@ class Heartbeat {
   /// Binds a socket to a free port of this host's address `bind`. Throws Error(System).
   Heartbeat(Rank me, const std::string& bind, Secret secret);
 
-  /// What a peer needs to reach this rank: "10.0.0.1:4000".
+  /// The address at which peers reach this rank: "10.0.0.1:4000".
   [[nodiscard]] std::string address() const;
   /// Throws Error(Usage) if the address is invalid.
   void connect(Rank peer, const std::string& address);
 
   /// Sends a sign of life. Does not wait; delivery is best-effort.
   void beat(Rank peer);
-  /// Calls `heard` for each authentic sign of life that has arrived.
+  /// Calls `heard` for each authentic heartbeat received.
   void receive(const std::function<void(Rank peer)>& heard);
 
  private:

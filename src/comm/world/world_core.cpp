@@ -279,7 +279,7 @@ void WorldCore::declare_dead(Rank rank, const std::string& why) {
   }
 }
 
-/// Waits for what a rank sent before it ended, until nothing of it has arrived for the deadline.
+/// Waits for the remaining data of a rank that ended, until nothing has arrived for the deadline.
 bool WorldCore::is_final(Rank rank, Departures& departures) {
   const std::optional<Failure> known = failure(rank);
   const bool ended = known && (known->fault == CommFault::Left || known->fault == CommFault::Died);

@@ -39,7 +39,7 @@ struct Failure {
   Standing standing = Standing::Silent;  ///< how it counts when the others agree on the survivors
 };
 
-/// What a world is built from.
+/// The parts of a world.
 struct WorldParts {
   Rank rank = 0;
   Rank size = 1;
@@ -85,7 +85,7 @@ class WorldCore {
   [[nodiscard]] bool share_memory(const std::vector<Rank>& ranks);
   [[nodiscard]] const std::vector<std::vector<Rank>>& hosts() const { return by_host_; }
 
-  // Failures: detected by the watch or by a broken stream; read by whoever waits. The first one of a rank counts.
+  // Failures: detected by the watch or by a broken stream; read by waiting threads. The first failure of a rank counts.
   void report(Rank rank, const Failure& failure);
   /// Also that a rank of this host has left.
   [[nodiscard]] std::optional<Failure> failure(Rank rank);
@@ -95,7 +95,7 @@ class WorldCore {
   /// Whether nothing more is expected from a rank that left or failed.
   [[nodiscard]] bool is_final(Rank rank, Departures& departures);
 
-  /// Throws CommError(Stopped) if the others declared this rank dead, as they do if it gives no sign of life.
+  /// Throws CommError(Stopped) if the others declared this rank dead because it was silent.
   void require_not_declared_dead() const {
     if (own_page_ != nullptr && own_page_->verdict.load(std::memory_order_acquire) != 0) {
       throw_declared_dead();

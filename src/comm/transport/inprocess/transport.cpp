@@ -1,4 +1,4 @@
-// In-process: ranks are threads. All ranks see all memory; what a rank allocates stays until the last rank has left,
+// In-process: ranks are threads. All ranks see all memory; a rank's allocations stay until the last rank has left,
 // because a slower one may still be reading it.
 #include "comm/transport/transport.h"
 

@@ -31,9 +31,9 @@
 namespace trireme::comm {
 namespace {
 
-/// Address space for one heap: memory is used only as far as it is allocated.
+/// Address space for one heap: only allocated memory is used.
 constexpr std::int64_t kHeapSpan = std::int64_t{1} << 36;
-/// Heaps have the same layout, and are mapped one after the other: see kApart.
+/// Heaps have the same layout, and are mapped consecutively: see kApart.
 constexpr std::int64_t kMapped = kHeapSpan + 91 * kPage;
 /// The file grows by at least this much.
 constexpr std::int64_t kGrowth = std::int64_t{16} << 20;
@@ -83,7 +83,7 @@ class Mapping {
   std::byte* base_;
 };
 
-/// What each rank keeps at the start of its heap.
+/// The header at the start of each rank's heap.
 struct HeapHead {
   static constexpr std::uint32_t kMagic = 0x54524952;
   RankPage page;
@@ -215,7 +215,7 @@ class Heap : public HostMemory {
 
  private:
   [[nodiscard]] std::byte* base(Rank peer) const { return views_[peer].base(); }
-  /// Between this rank's memory and an address of the peer's process. 0, or the system's number of what went wrong.
+  /// Between this rank's memory and an address of the peer's process. Returns 0 or errno.
   [[nodiscard]] int try_copy(decltype(&process_vm_readv) copy, Rank peer, std::uint64_t address,
                              std::span<std::byte> memory) const {
     std::size_t done = 0;
@@ -261,8 +261,8 @@ class Heap : public HostMemory {
 class ShmTransport : public Transport {
  public:
   ShmTransport(Rank rank, Rank ranks) : rank_(rank), heap_(rank, ranks), deaths_(ranks) {
-    // Lets the other ranks, which belong to the same user, fetch from this process where the system
-    // asks for that (Yama). Refused or unknown: they do without.
+    // Lets the other ranks, which belong to the same user, fetch from this process if the system requires permission
+    // (Yama). If it fails, they do without.
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
   }
 

@@ -1,4 +1,4 @@
-// Connection: what the TCP transport and its streams share of one connection to a peer.
+// Connection: the state of one connection to a peer, shared by the TCP transport and its streams.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@ namespace trireme::comm {
 struct Connection {
   explicit Connection(Channel opened) : channel(std::move(opened)) {}
   Channel channel;
-  std::atomic<bool> readable{true};  ///< there may be input; cleared by whoever finds none
+  std::atomic<bool> readable{true};  ///< there may be input; cleared by a read that finds none
   std::atomic<bool> ended{false};    ///< nothing follows the unread input
 };
 

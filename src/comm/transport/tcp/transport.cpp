@@ -38,7 +38,7 @@ struct OwnCall {
   Introduction me{};
   std::size_t said = 0;  ///< bytes of the introduction
 
-  /// Advances; true once the peer knows who calls.
+  /// Advances; true once the peer has identified this rank.
   bool advance() {
     const std::span<const std::byte> bytes = std::as_bytes(std::span(&me, 1));
     if (said < bytes.size() && channel.advance()) {
@@ -236,7 +236,7 @@ class TcpTransport : public Transport {
   }
 
  private:
-  /// An empty peer name stands for its address.
+  /// An empty peer name means its address.
   [[nodiscard]] HandshakeOptions options_for(Side side, std::string peer = {}) const {
     return {.side = side,
             .purpose = Purpose::Data,
@@ -289,8 +289,8 @@ class TcpTransport : public Transport {
     }
   }
 
-  /// Advances a connection; true once the peer knows who calls. A peer that runs out of descriptors may drop it during
-  /// the handshake: then it is retried.
+  /// Advances a connection; true once the peer has identified this rank. A peer that runs out of descriptors may drop
+  /// it during the handshake: then it is retried.
   [[nodiscard]] bool advance(OwnCall& call, Deadline deadline) const {
     try {
       return call.advance();

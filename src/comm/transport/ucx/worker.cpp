@@ -83,7 +83,7 @@ class Settings {
 
   [[nodiscard]] const ucp_config_t* get() const { return config_; }
 
-  /// Whether the setting still has UCX's default: nobody has set it.
+  /// Whether the setting still has UCX's default.
   [[nodiscard]] bool is_open(std::string_view name, std::string_view standard = "all") const {
     return fmt::format("\n{}", text()).find(fmt::format("\nUCX_{}={}\n", name, standard)) !=
            std::string::npos;
@@ -203,8 +203,8 @@ void UcxWorker::poll(std::chrono::milliseconds at_most) {
     if (!std::exchange(is_wanted_, false) && parcels_out_ == 0 && !may_sleep) {
       return;
     }
-    // The progress made may be what the caller waits for. Armed: later arrivals make `events_` readable, unless
-    // something has arrived already.
+    // The caller may have waited for this progress. Armed: later arrivals make `events_` readable, unless something has
+    // arrived already.
     if (work() || !may_sleep || ucp_worker_arm(worker_) != UCS_OK) {
       return;
     }
@@ -219,8 +219,8 @@ void UcxWorker::poll(std::chrono::milliseconds at_most) {
   work();
 }
 
-/// True if something happened. Takes arrived data from UCX at once: it discards data of an endpoint that breaks, and
-/// reports the end of a connection later than the bytes before it.
+/// True if something happened. Fetches arrived data from UCX immediately: it discards data of an endpoint that breaks,
+/// and reports the end of a connection later than the bytes before it.
 bool UcxWorker::work() {
   const bool moved = ucp_worker_progress(worker_) != 0;
   std::array<ucp_stream_poll_ep_t, 16> ready{};

@@ -24,15 +24,16 @@ namespace trireme::comm {
 
 class UcxWorker {
  public:
-  /// Uses the network interface with the address `bind`, by TCP; or whatever the user's UCX_NET_DEVICES and UCX_TLS
-  /// say. Throws Error(System).
+  /// Uses the network interface with the address `bind`, by TCP; or whatever the user's UCX_NET_DEVICES and UCX_TLS ///
+  /// Uses the network interface with the address `bind`, over TCP, unless the user's UCX_NET_DEVICES and UCX_TLS say
+  /// otherwise. Throws Error(System).
   explicit UcxWorker(const std::string& bind);
   /// Requires that its endpoints are destroyed.
   ~UcxWorker();
   UcxWorker(const UcxWorker&) = delete;
   UcxWorker& operator=(const UcxWorker&) = delete;
 
-  /// What an endpoint of another worker needs, as one line of text.
+  /// The address for endpoints of other workers, as one line of text.
   [[nodiscard]] std::string address();
 
   /// Lets UCX make progress, if there is something to send or a read found too little. With a timeout: in any case, and
