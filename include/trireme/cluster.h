@@ -41,6 +41,7 @@ struct Power {
 
 /// Which of a vendor's two peaks: Structured is the peak with 2:4 sparsity, which dense training does not reach.
 enum class Sparsity { Dense, Structured };
+[[nodiscard]] std::string_view to_text(Sparsity sparsity);
 
 /// The peak rates of a device for one number type. Types: f64 f32 (the standard units), f64-tensor
 /// tf32 bf16 f16 f8 f6 f4 i8 i4 (the matrix units).

@@ -40,6 +40,7 @@ enum class Order : std::uint8_t {
   Fixed,  ///< one balanced tree over the ranks 0, 1, …: the same bits for every algorithm,
           ///< transport and placement of ranks on hosts
 };
+[[nodiscard]] std::string_view to_text(Order order);
 
 /// How a call is executed: chosen by predicted time, or requested.
 struct Method {
@@ -55,6 +56,8 @@ struct Method {
 };
 /// "automatic", "direct", or the algorithm's name.
 [[nodiscard]] std::string_view to_text(const Method& method);
+/// "automatic", "direct", "scheduled".
+[[nodiscard]] std::string_view to_text(Method::Kind kind);
 /// Throws Error(Usage) that lists the names.
 [[nodiscard]] Method parse_method(std::string_view text);
 

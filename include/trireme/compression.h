@@ -40,6 +40,8 @@ struct Compression {
   [[nodiscard]] bool any() const { return method != Method::None; }
   friend bool operator==(const Compression&, const Compression&) = default;
 };
+/// "none", "top-k", …
+[[nodiscard]] std::string_view to_text(Compression::Method method);
 
 /// "none", "top-k:0.01", "sign", "ternary", "int8", "fp16", "power:4"; "top-k" and "power" alone mean these values.
 /// parse_compression throws Error(Usage) listing the choices.

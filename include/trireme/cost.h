@@ -52,6 +52,7 @@ struct ParallelLayout {
   [[nodiscard]] int devices() const noexcept { return data * tensor * pipe * context; }
   friend bool operator==(const ParallelLayout&, const ParallelLayout&) = default;
 };
+[[nodiscard]] std::string_view to_text(ParallelLayout::Order order);
 /// "pipe=4,data=8,tensor=8", the axes of size 1 left out; the order of Mesh: tensor groups are neighbors.
 [[nodiscard]] std::string mesh_text(const ParallelLayout& layout);
 /// How many of the blocks each stage has: equally many if that is possible. Otherwise embedding and head count as a
@@ -76,6 +77,9 @@ struct Workload {
   /// many rings as a node has ports (NCCL's own).
   bool flat_gathers = false;
 };
+[[nodiscard]] std::string_view to_text(Workload::Attention attention);
+/// "fused", "unfused". Throws Error(Usage) that lists them.
+[[nodiscard]] Workload::Attention parse_attention(std::string_view text);
 
 /// Where the time of an average rank goes, in seconds per step. The parts add up to the step time.
 enum class TimePart : std::uint8_t {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string_view>
 
 #include "trireme/device.h"
 
@@ -12,6 +13,7 @@ namespace trireme {
 /// The instruction set that the kernels' loops are compiled for. (oneDNN chooses its own for matrix products and
 /// convolutions.)
 enum class Instructions : std::uint8_t { Widest, Baseline, Avx2, Avx512 };
+[[nodiscard]] std::string_view to_text(Instructions instructions);
 
 struct CpuOptions {
   int threads = 0;     ///< 0: one per core that the process may use

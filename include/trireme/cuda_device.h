@@ -38,6 +38,7 @@ struct CudaFacts {
 /// How to choose among a library's algorithms: by timing them, or so that results are the same bits in every run (an
 /// algorithm that an earlier run timed and stored, else the first).
 enum class AlgorithmChoice : std::uint8_t { Fastest, Reproducible };
+[[nodiscard]] std::string_view to_text(AlgorithmChoice choice);
 
 /// Caches the fastest algorithms for matrix products and attention in this file, by GPU and library version, so that
 /// later runs need not time them again. For all devices of the process; call it before creating the first. "": no file,
@@ -48,6 +49,7 @@ void keep_cuda_algorithms(const std::string& path,
 /// How ranks exchange device memory: with NCCL, or through host memory. Auto: with NCCL if every rank has it and its
 /// own GPU.
 enum class CudaExchange : std::uint8_t { Auto, Nccl, Host };
+[[nodiscard]] std::string_view to_text(CudaExchange exchange);
 /// Throws Error(Usage) that lists the names: "auto", "nccl", "host".
 [[nodiscard]] CudaExchange parse_cuda_exchange(std::string_view text);
 

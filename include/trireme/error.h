@@ -3,6 +3,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace trireme {
 
@@ -13,6 +14,8 @@ enum class ErrorKind {
   System,  ///< the system failed: a file cannot be opened, memory is short
   Peer,    ///< another rank is at fault: it died, stopped or made a different call (see comm.h)
 };
+/// "usage", …
+[[nodiscard]] std::string_view to_text(ErrorKind kind);
 
 /// Thrown on misuse or when the environment fails. what() is one line that names the object, the
 /// numbers and, if there is one, the fix. An expected outcome is a return value, never an Error.

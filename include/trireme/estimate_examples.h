@@ -64,6 +64,7 @@ struct OptRow {
 
 /// The published table has an error: it counts the projections of attention as 2h² + 8sh instead of 8h².
 enum class OptFormula { AsPrinted, Corrected };
+[[nodiscard]] std::string_view to_text(OptFormula formula);
 [[nodiscard]] std::array<OptRow, 8> opt_table(OptFormula formula);
 
 }  // namespace trireme

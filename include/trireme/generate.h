@@ -48,6 +48,7 @@ struct GenerateSummary {
 };
 
 enum class KeyValueCache : std::uint8_t { Used, Unused };
+[[nodiscard]] std::string_view to_text(KeyValueCache cache);
 
 struct GenerateOptions {
   ModelSourceOptions source{};

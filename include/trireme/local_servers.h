@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <sys/types.h>
@@ -24,6 +25,7 @@ struct LocalServersOptions {
     Processes,  ///< forked from this one, which must have no other threads; they end with it
   } run = Run::Threads;
 };
+[[nodiscard]] std::string_view to_text(LocalServersOptions::Run run);
 
 class LocalServers {
  public:

@@ -17,12 +17,18 @@ enum class Family : std::uint8_t {
   Gpt2,   ///< layer norm, learned positions, GELU, biases, tied embedding
   Llama,  ///< RMS norm, rotary positions, SwiGLU, grouped queries, no biases
 };
+/// "gpt2", "llama". parse_family throws Error(Usage) that lists them.
+[[nodiscard]] std::string_view to_text(Family family);
+[[nodiscard]] Family parse_family(std::string_view text);
 
 /// How a router's scores become the gates of the chosen experts.
 enum class GateOrder : std::uint8_t {
   SoftmaxFirst,  ///< softmax over all experts, then the top k: gates add up to less than 1
   TopKFirst,     ///< the top k scores, then softmax over those: gates add up to 1
 };
+/// "softmax-first", "top-k-first". parse_gate_order throws Error(Usage) that lists them.
+[[nodiscard]] std::string_view to_text(GateOrder order);
+[[nodiscard]] GateOrder parse_gate_order(std::string_view text);
 
 /// A decoder-only language model.
 struct ModelConfig {
@@ -84,6 +90,7 @@ struct Initial {
   enum class Kind : std::uint8_t { Zero, One, Normal } kind = Kind::Zero;
   double deviation = 0;  ///< of Normal
 };
+[[nodiscard]] std::string_view to_text(Initial::Kind kind);
 
 struct ModelParameter {
   std::string name{};

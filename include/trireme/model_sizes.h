@@ -33,7 +33,4 @@ struct ModelSizes {
 /// width. The name gets "-resized" unless only the context differs. Throws Error(Usage) if the sizes conflict.
 [[nodiscard]] Architecture resized(Architecture architecture, const ModelSizes& sizes);
 
-/// "gpt2" or "llama". Throws Error(Usage).
-[[nodiscard]] Family parse_family(const std::string& text);
-
 }  // namespace trireme

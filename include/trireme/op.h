@@ -57,6 +57,7 @@ struct Factor {
     InTurn,   ///< like Never, but a device can process one part at a time: see Op::merge
   } split = Split::Free;
 };
+[[nodiscard]] std::string_view to_text(Factor::Split split);
 
 /// How the dimensions of an op's operands relate.
 struct Factors {
@@ -74,6 +75,7 @@ enum class Linear : std::uint8_t {
   Joint,  ///< propagate if all are partial: add
   Apart,  ///< turn the terms along the attribute `axis` into a dimension of the result: parts
 };
+[[nodiscard]] std::string_view to_text(Linear linear);
 
 /// The minimum cost of a node.
 struct Work {

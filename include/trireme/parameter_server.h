@@ -35,6 +35,7 @@ namespace trireme::ps {
 inline constexpr Seconds kDefaultLease{0.15};
 
 enum class Encrypt : std::uint8_t { No, Yes };
+[[nodiscard]] std::string_view to_text(Encrypt encrypt);
 
 /// Folders that the coordinator and all servers see under these names.
 struct SnapshotOptions {

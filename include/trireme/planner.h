@@ -34,6 +34,7 @@ struct SearchSpace {
   /// every schedule, bucket size, order of the axes and kind of context parallelism.
   enum class Extent : std::uint8_t { Usual, Wide } extent = Extent::Usual;
 };
+[[nodiscard]] std::string_view to_text(SearchSpace::Extent extent);
 
 /// How the space is searched.
 enum class SearchMethod : std::uint8_t {

@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "trireme/parameter_server.h"
@@ -26,6 +27,7 @@ enum class Reads : std::uint8_t {
   /// in some of them, and this worker's last push may be missing. For async tables.
   Inconsistent,
 };
+[[nodiscard]] std::string_view to_text(Reads reads);
 
 struct CacheOptions {
   Reads reads = Reads::Snapshot;

@@ -32,6 +32,7 @@ enum class TableLayout : std::uint8_t {
   Dense,   ///< an array of all keys; fast for ranges
   Sparse,  ///< only the keys that were pushed; others read as zeros
 };
+[[nodiscard]] std::string_view to_text(TableLayout layout);
 
 struct TableSpec {
   std::string name;

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace trireme::ps {
@@ -44,11 +45,13 @@ struct TrainHead {
 
   void write(std::span<float> row) const;
 };
+[[nodiscard]] std::string_view to_text(TrainHead::Operation operation);
 
 /// How many updates a pulled row has had.
 [[nodiscard]] std::int64_t update_count(std::span<const float> row);
 
 enum class Aggregation : std::uint8_t { None, Mean };
+[[nodiscard]] std::string_view to_text(Aggregation aggregation);
 
 /// The parameters of the update.
 struct TrainUpdate {
@@ -61,6 +64,7 @@ struct TrainUpdate {
   float beta2 = 0.999F;
   float epsilon = 1e-8F;  ///< Adagrad and AdamW
 };
+[[nodiscard]] std::string_view to_text(TrainUpdate::Optimizer optimizer);
 
 /// Tensors of state that the optimizer keeps: 0 to 2.
 [[nodiscard]] int slot_count(TrainUpdate::Optimizer optimizer);

@@ -38,6 +38,10 @@ struct SyncSpec {
   enum class Reads : std::uint8_t { Snapshot, Inconsistent } reads = Reads::Snapshot;
   friend bool operator==(const SyncSpec&, const SyncSpec&) = default;
 };
+/// "allreduce", "ps:ssp", …
+[[nodiscard]] std::string_view to_text(SyncSpec::Kind kind);
+[[nodiscard]] std::string_view to_text(SyncSpec::Samples samples);
+[[nodiscard]] std::string_view to_text(SyncSpec::Reads reads);
 
 /// "allreduce", "tree", "gossip", "group=4", "group=4,global=10", "local=8", "hogwild", "ps:bsp", "ps:ssp=3",
 /// "ps:essp=3", "ps:async", "ps:async,inconsistent"; "ps:ssp=3,pool".

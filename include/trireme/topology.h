@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "trireme/schedule.h"
@@ -23,6 +24,7 @@ enum class Duplex {
   Full,  ///< the two directions of a cable are two links
   Half,  ///< the two directions share one link
 };
+[[nodiscard]] std::string_view to_text(Duplex duplex);
 
 /// A directed link between two places; places below `ranks` are ranks, the others switches.
 struct DirectedLink {

@@ -18,6 +18,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "trireme/comm.h"
@@ -187,6 +188,7 @@ struct RunServers {
 
 /// How to run the ranks of a plan on one machine. Hogwild needs threads.
 enum class RankKind : std::uint8_t { Processes, Threads };
+[[nodiscard]] std::string_view to_text(RankKind kind);
 
 struct RunOptions {
   TrainSettings settings{};

@@ -22,6 +22,8 @@ namespace trireme {
 enum class BufferKind : std::uint8_t { Private, Shared };
 /// "private", "shared".
 [[nodiscard]] std::string_view to_text(BufferKind kind);
+/// Throws Error(Usage) that lists the names.
+[[nodiscard]] BufferKind parse_buffer_kind(std::string_view text);
 
 /// How long a method took.
 struct TuningCandidate {

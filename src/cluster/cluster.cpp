@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/enum_names.h"
 #include "base/text.h"
 #include "cluster/check_time.h"
 #include "cluster/names.h"
@@ -233,6 +234,11 @@ std::string normal_peak_type(std::string_view name) {
     lower.erase(1, 2);
   }
   return lower;
+}
+
+std::string_view to_text(Sparsity sparsity) {
+  static constexpr auto kNames = enum_names<Sparsity>("dense", "structured");
+  return kNames[sparsity];
 }
 
 std::optional<FlopRate> DeviceSpec::peak(std::string_view dtype, Sparsity sparsity) const {

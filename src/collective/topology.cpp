@@ -6,12 +6,15 @@
 
 #include <fmt/format.h>
 
+#include "base/enum_names.h"
 #include "base/indexed_vector.h"
 #include "base/text.h"
 #include "trireme/error.h"
 
 namespace trireme {
 namespace {
+
+constexpr auto kSwitchings = enum_names<Switching>("wormhole", "store-and-forward");
 
 constexpr Rank kMaxRoutedRanks = 512;
 
@@ -266,19 +269,17 @@ Topology node_cluster(Rank nodes, Rank devices, double slowdown) {
   });
 }
 
+std::string_view to_text(Duplex duplex) {
+  static constexpr auto kNames = enum_names<Duplex>("full", "half");
+  return kNames[duplex];
+}
+
 std::string_view to_text(Switching switching) {
-  return switching == Switching::Wormhole ? "wormhole" : "store-and-forward";
+  return kSwitchings[switching];
 }
 
 Switching parse_switching(std::string_view text) {
-  if (text == "wormhole") {
-    return Switching::Wormhole;
-  }
-  if (text == "store-and-forward") {
-    return Switching::StoreAndForward;
-  }
-  throw Error(ErrorKind::Usage,
-              fmt::format("unknown switching '{}'; use wormhole or store-and-forward", text));
+  return kSwitchings.parse("switching", text);
 }
 
 Topology parse_topology(std::string_view text, Rank ranks) {

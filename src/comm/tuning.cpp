@@ -6,10 +6,13 @@
 
 #include <fmt/format.h>
 
+#include "base/enum_names.h"
 #include "trireme/collective.h"
 
 namespace trireme {
 namespace {
+
+constexpr auto kBufferKinds = enum_names<BufferKind>("private", "shared");
 
 bool does(Operation operation, const Method& method) {
   if (method.kind == Method::Kind::Direct) {
@@ -20,30 +23,29 @@ bool does(Operation operation, const Method& method) {
          std::ranges::find(all, method.algorithm) != all.end();
 }
 
-/// The problem with a row, or "".
-std::string problem_of(const TuningRow& row) {
+std::vector<std::string> row_problems(const TuningRow& row) {
   const bool memory =
       row.transport == TransportKind::InProcess || row.transport == TransportKind::SharedMemory;
   if (row.ranks < 1) {
-    return fmt::format("{} ranks; there must be at least one", row.ranks);
+    return {fmt::format("{} ranks; there must be at least one", row.ranks)};
   }
   if (row.transport == TransportKind::Automatic) {
-    return "transport is automatic; name the one that was measured";
+    return {"transport is automatic; name the one that was measured"};
   }
   if (row.from.count < 0 || row.to < row.from) {
-    return fmt::format("invalid range: {} to {} bytes", row.from.count, row.to.count);
+    return {fmt::format("invalid range: {} to {} bytes", row.from.count, row.to.count)};
   }
   if (!does(row.operation, row.method)) {
-    return fmt::format("{} does not do {}", to_text(row.method), to_text(row.operation));
+    return {fmt::format("{} does not do {}", to_text(row.method), to_text(row.operation))};
   }
   if (row.method.kind == Method::Kind::Direct && !memory) {
-    return fmt::format("direct needs ranks that see one another's memory, not {}",
-                       to_text(row.transport));
+    return {fmt::format("direct needs ranks that see one another's memory, not {}",
+                        to_text(row.transport))};
   }
   if (row.method.kind == Method::Kind::Scheduled &&
       !properties(row.method.algorithm).bit_identical) {
-    return fmt::format("{} does not give all ranks the same bits; it runs only when requested",
-                       to_text(row.method));
+    return {fmt::format("{} does not give all ranks the same bits; it runs only when requested",
+                        to_text(row.method))};
   }
   return {};
 }
@@ -60,7 +62,11 @@ Bytes geometric_mean(Bytes a, Bytes b) {
 }  // namespace
 
 std::string_view to_text(BufferKind kind) {
-  return kind == BufferKind::Private ? "private" : "shared";
+  return kBufferKinds[kind];
+}
+
+BufferKind parse_buffer_kind(std::string_view text) {
+  return kBufferKinds.parse("buffer kind", text);
 }
 
 Method Tuning::find(const Query& query) const {
@@ -80,7 +86,7 @@ Method Tuning::find(const Query& query) const {
 std::vector<std::string> problems(const Tuning& tuning) {
   std::vector<std::string> found;
   for (std::size_t i = 0; i < tuning.rows.size(); ++i) {
-    if (const std::string problem = problem_of(tuning.rows[i]); !problem.empty()) {
+    for (const std::string& problem : row_problems(tuning.rows[i])) {
       found.push_back(fmt::format("choices[{}]: {}", i, problem));
     }
   }

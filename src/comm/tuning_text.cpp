@@ -51,16 +51,6 @@ auto read_word(const JsonObject& object, std::string_view field, Parse&& parse) 
   }
 }
 
-BufferKind read_buffers(const JsonObject& object) {
-  const std::string word = object.text("buffers");
-  for (const BufferKind kind : {BufferKind::Private, BufferKind::Shared}) {
-    if (word == to_text(kind)) {
-      return kind;
-    }
-  }
-  object.fail("buffers", fmt::format("is {}; it must be private or shared", in_quotes(word)));
-}
-
 TuningCandidate read_candidate(const Json& value, const std::string& path) {
   const JsonObject object(value, kWhat, path, {"method", "seconds", "spread", "calls"});
   return {.method = read_word(object, "method", parse_method),
@@ -76,7 +66,7 @@ TuningRow read_row(const Json& value, const std::string& path) {
   TuningRow row{.operation = read_word(object, "operation", parse_operation),
                 .ranks = small_integer(object, "ranks"),
                 .transport = read_word(object, "transport", parse_transport),
-                .buffers = read_buffers(object),
+                .buffers = read_word(object, "buffers", parse_buffer_kind),
                 .from = {object.integer("from_bytes")},
                 .to = {object.integer("to_bytes")},
                 .method = read_word(object, "method", parse_method)};

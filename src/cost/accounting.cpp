@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <array>
 
-#include "base/indexed_vector.h"
+#include "base/enum_names.h"
 #include "trireme/measured_runs.h"
 
 namespace trireme {
@@ -47,10 +47,10 @@ double step_flops(const MeasuredRun& run, FlopConvention convention) {
 }  // namespace
 
 std::string_view to_text(FlopConvention convention) {
-  constexpr std::array<std::string_view, 4> kNames{"96BsLh²(1 + s/6h + V/16Lh)",
-                                                   "72BsLh²(1 + s/6h + V/12Lh)",
-                                                   "6N + 12Lhs per token", "6N + 6Lhs per token"};
-  return kNames.at(position_of(convention));
+  static constexpr auto kNames =
+      enum_names<FlopConvention>("96BsLh²(1 + s/6h + V/16Lh)", "72BsLh²(1 + s/6h + V/12Lh)",
+                                 "6N + 12Lhs per token", "6N + 6Lhs per token");
+  return kNames[convention];
 }
 
 double Accounting::difference() const {

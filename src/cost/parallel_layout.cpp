@@ -1,47 +1,55 @@
 // Layouts: their text, and what a model, a batch and a cluster allow.
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 
+#include "base/enum_names.h"
 #include "base/indexed_vector.h"
-#include "base/text.h"
 #include "trireme/cost.h"
 #include "trireme/error.h"
 
 namespace trireme {
 namespace {
 
-constexpr std::array<std::string_view, 7> kForms{"naive", "gpipe", "1f1b", "interleaved",
-                                                 "zb-h1", "zb-h2", "zb-v"};
-constexpr std::array<std::string_view, kTimeParts> kTimeNames{
-    "useful", "shape", "memory-bound", "launch", "recomputation", "tensor", "context",
-    "expert", "pipe",  "data",         "bubble", "optimizer",     "other"};
-constexpr std::array<std::string_view, kCostedMemory> kMemoryNames{
-    "parameters", "gradients", "optimizer", "activations", "communication"};
+constexpr auto kForms =
+    enum_names<PipelineForm>("naive", "gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v");
+constexpr auto kAttentions = enum_names<Workload::Attention>("fused", "unfused");
 
 }  // namespace
 
 std::string_view to_text(PipelineForm form) {
-  return kForms.at(position_of(form));
+  return kForms[form];
 }
 
 PipelineForm parse_pipeline_form(std::string_view text) {
-  for (std::size_t i = 0; i < kForms.size(); ++i) {
-    if (kForms.at(i) == text) {
-      return static_cast<PipelineForm>(i);
-    }
-  }
-  throw Error(ErrorKind::Usage, fmt::format("unknown schedule '{}'; use {}", text,
-                                            list_words({kForms.begin(), kForms.end()}, "or")));
+  return kForms.parse("schedule", text);
+}
+
+std::string_view to_text(Workload::Attention attention) {
+  return kAttentions[attention];
+}
+
+Workload::Attention parse_attention(std::string_view text) {
+  return kAttentions.parse("attention", text);
+}
+
+std::string_view to_text(ParallelLayout::Order order) {
+  static constexpr auto kNames =
+      enum_names<ParallelLayout::Order>("pipe outermost", "data outermost");
+  return kNames[order];
 }
 
 std::string_view to_text(TimePart part) {
-  return kTimeNames.at(position_of(part));
+  static constexpr auto kNames =
+      enum_names<TimePart>("useful", "shape", "memory-bound", "launch", "recomputation", "tensor",
+                           "context", "expert", "pipe", "data", "bubble", "optimizer", "other");
+  return kNames[part];
 }
 
 std::string_view to_text(CostedMemory part) {
-  return kMemoryNames.at(position_of(part));
+  static constexpr auto kNames = enum_names<CostedMemory>("parameters", "gradients", "optimizer",
+                                                          "activations", "communication");
+  return kNames[part];
 }
 
 std::string mesh_text(const ParallelLayout& layout) {

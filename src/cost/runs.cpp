@@ -204,8 +204,7 @@ void apply_columns(const Row& row, MeasuredRun& run) {
     run.layout.zero = static_cast<int>(row.number("zero"));
   }
   if (const std::string attention = row.text("attention"); !attention.empty()) {
-    run.work.attention =
-        attention == "unfused" ? Workload::Attention::Unfused : Workload::Attention::Fused;
+    run.work.attention = parse_attention(attention);
   }
   if (const std::string schedule = row.text("schedule"); !schedule.empty()) {
     run.layout.schedule = parse_pipeline_form(schedule);

@@ -63,14 +63,4 @@ Architecture resized(Architecture architecture, const ModelSizes& sizes) {
   return architecture;
 }
 
-Family parse_family(const std::string& text) {
-  if (text == "gpt2") {
-    return Family::Gpt2;
-  }
-  if (text == "llama") {
-    return Family::Llama;
-  }
-  throw Error(ErrorKind::Usage, fmt::format("unknown model family '{}'; use gpt2 or llama", text));
-}
-
 }  // namespace trireme

@@ -4,6 +4,7 @@
 //   FLOPs = tokens (4 L (projections + 16h² + 4sh) + 3 · 2hV),   s = 2048, V = 51200
 #include <cstdint>
 
+#include "base/enum_names.h"
 #include "trireme/estimate_examples.h"
 
 namespace trireme {
@@ -54,6 +55,11 @@ std::array<OptRow, 8> opt_table(OptFormula formula) {
     rows.at(i) = row_of(kSizes.at(i), formula);
   }
   return rows;
+}
+
+std::string_view to_text(OptFormula formula) {
+  static constexpr auto kNames = enum_names<OptFormula>("as printed", "corrected");
+  return kNames[formula];
 }
 
 }  // namespace trireme

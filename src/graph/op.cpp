@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "base/enum_names.h"
 #include "base/text.h"
 #include "trireme/error.h"
 
@@ -80,6 +81,16 @@ Work work_of(const Graph& graph, const Node& node) {
 
 Factors factors_of(const Graph& graph, const Node& node) {
   return node.op->factors(signature_of(graph, node));
+}
+
+std::string_view to_text(Factor::Split split) {
+  static constexpr auto kNames = enum_names<Factor::Split>("free", "never", "maximum", "in turn");
+  return kNames[split];
+}
+
+std::string_view to_text(Linear linear) {
+  static constexpr auto kNames = enum_names<Linear>("no", "each", "joint", "apart");
+  return kNames[linear];
 }
 
 }  // namespace trireme

@@ -1,20 +1,14 @@
 #include "trireme/recompute_choice.h"
 
-#include <algorithm>
-#include <array>
-
 #include <fmt/format.h>
 
+#include "base/enum_names.h"
 #include "trireme/error.h"
 
 namespace trireme {
 namespace {
 
-std::optional<RecomputeMode> find_mode(std::string_view text) {
-  const auto* const found = std::ranges::find_if(
-      kRecomputeModes, [&](RecomputeMode mode) { return to_text(mode) == text; });
-  return found == kRecomputeModes.end() ? std::nullopt : std::optional(*found);
-}
+constexpr auto kModes = enum_names<RecomputeMode>("none", "selective", "full");
 
 [[noreturn]] void refuse(std::string_view text, std::string_view more) {
   throw Error(ErrorKind::Usage,
@@ -24,23 +18,11 @@ std::optional<RecomputeMode> find_mode(std::string_view text) {
 }  // namespace
 
 std::string_view to_text(RecomputeMode mode) {
-  switch (mode) {
-    case RecomputeMode::None:
-      return "none";
-    case RecomputeMode::Selective:
-      return "selective";
-    case RecomputeMode::Full:
-      return "full";
-  }
-  return "?";
+  return kModes[mode];
 }
 
 RecomputeMode parse_recompute_mode(std::string_view text) {
-  const std::optional<RecomputeMode> mode = find_mode(text);
-  if (!mode) {
-    refuse(text, "");
-  }
-  return *mode;
+  return kModes.parse("recomputation", text);
 }
 
 std::string to_text(const RecomputeChoice& choice) {
@@ -54,7 +36,7 @@ std::string to_text(const RecomputeChoice& choice) {
 
 RecomputeChoice parse_recompute(std::string_view text) {
   RecomputeChoice choice;
-  if (const std::optional<RecomputeMode> mode = find_mode(text)) {
+  if (const std::optional<RecomputeMode> mode = kModes.find(text)) {
     choice.mode = *mode;
   } else if (!text.empty() && text.front() >= '0' && text.front() <= '9') {
     choice.budget = parse_bytes(text);

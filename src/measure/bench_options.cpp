@@ -28,17 +28,6 @@ TransportKind parse_bench_transport(const std::string& text) {
   throw Error(ErrorKind::Usage, unknown_name("transport", text, names));
 }
 
-BufferKind parse_buffers(const std::string& text) {
-  if (text == "private") {
-    return BufferKind::Private;
-  }
-  if (text == "shared") {
-    return BufferKind::Shared;
-  }
-  throw Error(ErrorKind::Usage,
-              fmt::format("unknown buffer kind '{}'; use private or shared", text));
-}
-
 /// Adds the cases that the lists name to the plan.
 void add_cases(BenchPlan& plan, const BenchOptions& o) {
   BenchSelection selection{.operations = parse_operation_list(o.operations),
@@ -63,7 +52,7 @@ BenchPlan make_bench_plan(const BenchOptions& options) {
                  .transport = parsed("--transport", options.transport, parse_bench_transport),
                  .encrypt = options.encrypt,
                  .dtype = parsed("--dtype", options.dtype, parse_dtype),
-                 .buffers = parsed("--buffers", options.buffers, parse_buffers),
+                 .buffers = parsed("--buffers", options.buffers, parse_buffer_kind),
                  .repeats = options.repeats};
   if (plan.ranks < 1 || plan.ranks > kMaxBenchRanks) {
     throw Error(ErrorKind::Usage, fmt::format("--ranks: {} ranks; a benchmark has 1 to {}",

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/enum_names.h"
 #include "base/text.h"
 #include "trireme/error.h"
 #include "trireme/message.h"
@@ -11,6 +12,9 @@
 
 namespace trireme {
 namespace {
+
+constexpr auto kFamilies = enum_names<Family>("gpt2", "llama");
+constexpr auto kGateOrders = enum_names<GateOrder>("softmax-first", "top-k-first");
 
 ModelConfig gpt(std::string name, std::int64_t layers, std::int64_t width, std::int64_t heads,
                 std::int64_t vocabulary, std::int64_t context) {
@@ -191,6 +195,22 @@ std::vector<std::string> preset_model_names() {
     names.push_back(config.name);
   }
   return names;
+}
+
+std::string_view to_text(Family family) {
+  return kFamilies[family];
+}
+
+Family parse_family(std::string_view text) {
+  return kFamilies.parse("model family", text);
+}
+
+std::string_view to_text(GateOrder order) {
+  return kGateOrders[order];
+}
+
+GateOrder parse_gate_order(std::string_view text) {
+  return kGateOrders.parse("gate", text);
 }
 
 }  // namespace trireme

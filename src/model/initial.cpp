@@ -3,6 +3,7 @@
 
 #include <xxhash.h>
 
+#include "base/enum_names.h"
 #include "graph/random.h"
 #include "trireme/error.h"
 #include "trireme/model.h"
@@ -56,6 +57,11 @@ HostBuffer initial_values(const ModelParameter& parameter, std::uint64_t seed) {
       throw Error(ErrorKind::Usage, "parameters are of floating point");
   }
   return buffer;
+}
+
+std::string_view to_text(Initial::Kind kind) {
+  static constexpr auto kNames = enum_names<Initial::Kind>("zero", "one", "normal");
+  return kNames[kind];
 }
 
 }  // namespace trireme

@@ -1,13 +1,12 @@
 #include "trireme/compression.h"
 
-#include <algorithm>
-#include <array>
 #include <charconv>
 #include <optional>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "base/enum_names.h"
 #include "base/text.h"
 #include "trireme/error.h"
 
@@ -16,17 +15,8 @@ namespace {
 
 using Method = Compression::Method;
 
-struct MethodRow {
-  Method method;
-  std::string_view name;
-};
-constexpr std::array<MethodRow, 7> kMethods{{{Method::None, "none"},
-                                             {Method::TopK, "top-k"},
-                                             {Method::Sign, "sign"},
-                                             {Method::Ternary, "ternary"},
-                                             {Method::Int8, "int8"},
-                                             {Method::Fp16, "fp16"},
-                                             {Method::Power, "power"}}};
+constexpr auto kMethods =
+    enum_names<Method>("none", "top-k", "sign", "ternary", "int8", "fp16", "power");
 constexpr int kMaxRank = 1024;
 
 double parse_share(std::string_view text) {
@@ -56,37 +46,41 @@ int parse_rank(std::string_view text) {
 
 }  // namespace
 
+std::string_view to_text(Method method) {
+  return kMethods[method];
+}
+
 std::string to_text(const Compression& compression) {
-  const auto* row = std::ranges::find(kMethods, compression.method, &MethodRow::method);
+  const std::string_view name = to_text(compression.method);
   switch (compression.method) {
     case Method::TopK:
-      return fmt::format("{}:{}", row->name, compression.share);
+      return fmt::format("{}:{}", name, compression.share);
     case Method::Power:
-      return fmt::format("{}:{}", row->name, compression.rank);
+      return fmt::format("{}:{}", name, compression.rank);
     default:
-      return std::string(row->name);
+      return std::string(name);
   }
 }
 
 Compression parse_compression(std::string_view text) {
   const std::size_t colon = text.find(':');
   const std::string_view name = text.substr(0, colon);
-  const auto* row = std::ranges::find(kMethods, name, &MethodRow::name);
-  if (row == kMethods.end()) {
+  const std::optional<Method> method = kMethods.find(name);
+  if (!method) {
     throw Error(ErrorKind::Usage,
                 fmt::format("unknown compression '{}'; use none, top-k:SHARE, sign, "
                             "ternary, int8, fp16 or power:RANK",
                             text));
   }
   Compression compression;
-  compression.method = row->method;
+  compression.method = *method;
   if (colon == std::string_view::npos) {
     return compression;
   }
   const std::string_view number = text.substr(colon + 1);
-  if (row->method == Method::TopK) {
+  if (*method == Method::TopK) {
     compression.share = parse_share(number);
-  } else if (row->method == Method::Power) {
+  } else if (*method == Method::Power) {
     compression.rank = parse_rank(number);
   } else {
     throw Error(ErrorKind::Usage, fmt::format("'{}': {} takes no number", text, name));

@@ -12,10 +12,12 @@
 //   end
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/enum_names.h"
 #include "base/indexed_vector.h"
 #include "base/json_text.h"
 #include "base/line_reader.h"
@@ -29,7 +31,7 @@ namespace {
 
 constexpr std::string_view kHeading = "trireme pipeline 1";
 constexpr std::string_view kLetters = "FBIWU";
-constexpr std::array<std::string_view, 3> kWeights{"single", "newest", "previous"};
+constexpr auto kWeights = enum_names<WeightVersions>("single", "newest", "previous");
 
 /// Parses the text line by line; every error names the line.
 class Parser : private LineReader {
@@ -90,13 +92,11 @@ class Parser : private LineReader {
   }
 
   [[nodiscard]] WeightVersions weights(std::string_view word) const {
-    const auto* const found = std::ranges::find(kWeights, word);
-    if (found == kWeights.end()) {
-      fail(fmt::format(
-          "{} is neither {}", in_quotes(word),
-          list_words(std::vector<std::string>(kWeights.begin(), kWeights.end()), "nor")));
+    const std::optional<WeightVersions> found = kWeights.find(word);
+    if (!found) {
+      fail(fmt::format("{} is neither {}", in_quotes(word), list_words(kWeights.list(), "nor")));
     }
-    return static_cast<WeightVersions>(found - kWeights.begin());
+    return *found;
   }
 
   /// "place 0 1 2 3": the ranks of a copy's stages.
@@ -153,9 +153,9 @@ class Parser : private LineReader {
 }  // namespace
 
 std::string_view to_text(PipelineWork work) {
-  static constexpr std::array<std::string_view, 5> kNames{"forward", "backward", "backward-input",
-                                                          "backward-weight", "update"};
-  return kNames.at(position_of(work));
+  static constexpr auto kNames = enum_names<PipelineWork>("forward", "backward", "backward-input",
+                                                          "backward-weight", "update");
+  return kNames[work];
 }
 
 std::string to_text(const PipelineTask& task) {
@@ -182,7 +182,7 @@ std::string to_text(const PipelineTable& table) {
 }
 
 std::string_view to_text(WeightVersions weights) {
-  return kWeights.at(position_of(weights));
+  return kWeights[weights];
 }
 
 PipelineTable parse_pipeline(std::string_view text) {

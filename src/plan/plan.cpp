@@ -1,33 +1,20 @@
 #include "trireme/plan.h"
 
-#include <fmt/format.h>
-
-#include "trireme/error.h"
+#include "base/enum_names.h"
 
 namespace trireme {
+namespace {
+
+constexpr auto kContexts = enum_names<Plan::Context>("gather", "all-to-all", "ring");
+
+}  // namespace
 
 std::string_view to_text(Plan::Context context) {
-  switch (context) {
-    case Plan::Context::Gather:
-      return "gather";
-    case Plan::Context::AllToAll:
-      return "all-to-all";
-    case Plan::Context::Ring:
-      return "ring";
-  }
-  return "?";
+  return kContexts[context];
 }
 
 Plan::Context parse_context(std::string_view text) {
-  for (const Plan::Context context :
-       {Plan::Context::Gather, Plan::Context::AllToAll, Plan::Context::Ring}) {
-    if (text == to_text(context)) {
-      return context;
-    }
-  }
-  throw Error(
-      ErrorKind::Usage,
-      fmt::format("unknown context parallelism '{}'; use gather, all-to-all or ring", text));
+  return kContexts.parse("context parallelism", text);
 }
 
 std::vector<AxisSharding> default_sharding() {

@@ -67,8 +67,7 @@ TransformerCost make_cost(const PlannerOptions& o, Cluster cluster) {
   set_running_costs(cluster, o);
   Workload work{.length = o.length > 0 ? o.length : model.model.context,
                 .dtype = o.dtype,
-                .attention = o.attention == "fused" ? Workload::Attention::Fused
-                                                    : Workload::Attention::Unfused,
+                .attention = parsed("--attention", o.attention, parse_attention),
                 .overlap_tensor = o.overlap_tensor};
   work.batch = parsed("--batch", o.batch,
                       [&](const std::string& text) { return parse_batch(text, work.length); });

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/enum_names.h"
 #include "planner/advice.h"
 #include "planner/exhaustive.h"
 #include "planner/mixed_search.h"
@@ -48,6 +49,11 @@ PlanSearch run_search(const TransformerCost& cost, const SearchOptions& options)
 
 }  // namespace
 }  // namespace planner
+
+std::string_view to_text(SearchSpace::Extent extent) {
+  static constexpr auto kNames = enum_names<SearchSpace::Extent>("usual", "wide");
+  return kNames[extent];
+}
 
 std::string_view to_text(SearchMethod method) {
   return method == SearchMethod::Exhaustive ? "exhaustive" : "mcmc";

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/enum_names.h"
 #include "base/indexed_vector.h"
 #include "graph/blocks.h"
 #include "program/ring_traffic.h"
@@ -20,6 +21,7 @@ namespace trireme::predict {
 namespace {
 
 constexpr std::string_view kAxis = "ranks";
+constexpr auto kLayoutNames = enum_names<MatrixLayout>("replicated", "row", "column", "partial");
 
 Axes axes_of(int ranks) {
   return ranks > 1 ? Axes{{std::string(kAxis), ranks}} : Axes{};
@@ -168,28 +170,11 @@ Seconds seconds_of(const Repartition& r, const CostModel& costs) {
 }  // namespace
 
 std::string_view to_text(MatrixLayout layout) {
-  switch (layout) {
-    case MatrixLayout::Replicated:
-      return "replicated";
-    case MatrixLayout::Row:
-      return "row";
-    case MatrixLayout::Column:
-      return "column";
-    case MatrixLayout::Partial:
-      return "partial";
-  }
-  return "?";
+  return kLayoutNames[layout];
 }
 
 MatrixLayout parse_layout(std::string_view text) {
-  std::vector<std::string> names;
-  for (const MatrixLayout layout : kLayouts) {
-    if (text == to_text(layout)) {
-      return layout;
-    }
-    names.emplace_back(to_text(layout));
-  }
-  throw Error(ErrorKind::Usage, unknown_name("layout", text, names));
+  return kLayoutNames.parse("layout", text);
 }
 
 std::int64_t Repartition::total_sent() const {

@@ -1,33 +1,30 @@
 #include "trireme/ps_table.h"
 
-#include <array>
-
 #include <fmt/format.h>
 
-#include "base/indexed_vector.h"
+#include "base/enum_names.h"
 #include "trireme/message.h"
 #include "trireme/valid.h"
 
 namespace trireme::ps {
 namespace {
 
-constexpr std::array<std::string_view, 4> kConsistencies{"bsp", "ssp", "essp", "async"};
+constexpr auto kConsistencies = enum_names<Consistency>("bsp", "ssp", "essp", "async");
 constexpr std::uint32_t kMaxWidth = 1U << 24;
 
 }  // namespace
 
 std::string_view to_text(Consistency consistency) {
-  return kConsistencies.at(position_of(consistency));
+  return kConsistencies[consistency];
 }
 
 Consistency parse_consistency(std::string_view text) {
-  for (std::size_t i = 0; i < kConsistencies.size(); ++i) {
-    if (kConsistencies.at(i) == text) {
-      return static_cast<Consistency>(i);
-    }
-  }
-  throw Error(ErrorKind::Usage, unknown_name("consistency model", text,
-                                             {kConsistencies.begin(), kConsistencies.end()}));
+  return kConsistencies.parse("consistency model", text);
+}
+
+std::string_view to_text(TableLayout layout) {
+  static constexpr auto kNames = enum_names<TableLayout>("dense", "sparse");
+  return kNames[layout];
 }
 
 std::vector<std::string> problems(const TableSpec& spec) {

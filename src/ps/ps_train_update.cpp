@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/enum_names.h"
 #include "base/indexed_vector.h"
 #include "ps/rules.h"
 #include "trireme/message.h"
@@ -287,6 +288,22 @@ std::vector<float> to_parameters(const TrainUpdate& u) {
 
 std::unique_ptr<UpdateRule> make_train_rule(std::span<const float> parameters) {
   return std::make_unique<TrainRule>(parameters);
+}
+
+std::string_view to_text(Aggregation aggregation) {
+  static constexpr auto kNames = enum_names<Aggregation>("none", "mean");
+  return kNames[aggregation];
+}
+
+std::string_view to_text(TrainHead::Operation operation) {
+  static constexpr auto kNames = enum_names<TrainHead::Operation>("gradient", "assign", "exchange");
+  return kNames[operation];
+}
+
+std::string_view to_text(TrainUpdate::Optimizer optimizer) {
+  static constexpr auto kNames =
+      enum_names<TrainUpdate::Optimizer>("sgd", "momentum", "adagrad", "adamw");
+  return kNames[optimizer];
 }
 
 }  // namespace trireme::ps

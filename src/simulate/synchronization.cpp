@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "base/enum_names.h"
 #include "base/indexed_vector.h"
 #include "trireme/error.h"
 
@@ -348,9 +349,9 @@ class StrategySimulator {
 }  // namespace
 
 std::string_view to_text(Strategy strategy) {
-  static constexpr std::array<std::string_view, 7> kNames{"bsp",        "ssp",     "essp",  "async",
-                                                          "all-reduce", "grouped", "gossip"};
-  return kNames.at(position_of(strategy));
+  static constexpr auto kNames =
+      enum_names<Strategy>("bsp", "ssp", "essp", "async", "all-reduce", "grouped", "gossip");
+  return kNames[strategy];
 }
 
 std::span<const Strategy> all_strategies() {

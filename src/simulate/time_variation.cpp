@@ -1,6 +1,5 @@
 #include "trireme/time_variation.h"
 
-#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <optional>
@@ -8,15 +7,13 @@
 
 #include <fmt/format.h>
 
-#include "base/indexed_vector.h"
-#include "base/text.h"
+#include "base/enum_names.h"
 #include "trireme/error.h"
 
 namespace trireme::simulate {
 namespace {
 
-constexpr std::array<std::pair<Jitter, std::string_view>, 3> kJitters{
-    {{Jitter::None, "none"}, {Jitter::Uniform, "uniform"}, {Jitter::Exponential, "exponential"}}};
+constexpr auto kJitters = enum_names<Jitter>("none", "uniform", "exponential");
 
 /// splitmix64's output function: all bits of the result depend on all bits of x.
 std::uint64_t mixed(std::uint64_t x) {
@@ -61,17 +58,11 @@ std::optional<double> parse_number(std::string_view text) {
 }  // namespace
 
 std::string_view to_text(Jitter jitter) {
-  return kJitters.at(position_of(jitter)).second;
+  return kJitters[jitter];
 }
 
 Jitter parse_jitter(std::string_view text) {
-  for (const auto& [jitter, name] : kJitters) {
-    if (name == text) {
-      return jitter;
-    }
-  }
-  throw Error(ErrorKind::Usage,
-              fmt::format("unknown jitter '{}'; use none, uniform or exponential", text));
+  return kJitters.parse("jitter", text);
 }
 
 bool TimeVariation::is_constant() const noexcept {

@@ -29,11 +29,19 @@ std::vector<std::string> types_defined_in(const std::string& text) {
   return names;
 }
 
+/// The text of every public header by its name.
+std::map<std::string, std::string> public_headers() {
+  std::map<std::string, std::string> headers;
+  for (const std::string& name : files_below(TRIREME_SOURCE_DIR, "include")) {
+    headers[name] = read_file(std::filesystem::path(TRIREME_SOURCE_DIR) / name);
+  }
+  return headers;
+}
+
 TEST(PublicTypes, EachIsDefinedInOneHeader) {
   std::map<std::string, std::vector<std::string>> headers;
-  for (const std::string& name : files_below(TRIREME_SOURCE_DIR, "include")) {
-    for (const std::string& type :
-         types_defined_in(read_file(std::filesystem::path(TRIREME_SOURCE_DIR) / name))) {
+  for (const auto& [name, text] : public_headers()) {
+    for (const std::string& type : types_defined_in(text)) {
       headers[type].push_back(name);
     }
   }
@@ -41,6 +49,19 @@ TEST(PublicTypes, EachIsDefinedInOneHeader) {
   for (const auto& [type, where] : headers) {
     EXPECT_EQ(where.size(), 1U) << fmt::format("{}: {}", type, fmt::join(where, ", "));
   }
+}
+
+TEST(PublicTypes, EnumsHaveATextForm) {
+  static const std::regex definition(R"(enum class (\w+))");
+  int count = 0;
+  for (const auto& [name, text] : public_headers()) {
+    for (std::sregex_iterator it(text.begin(), text.end(), definition), end; it != end; ++it) {
+      const std::regex printer(fmt::format(R"(to_text\((\w+::)*{} )", (*it)[1].str()));
+      EXPECT_TRUE(std::regex_search(text, printer)) << fmt::format("{}: {}", name, (*it)[1].str());
+      ++count;
+    }
+  }
+  EXPECT_GT(count, 50);
 }
 
 }  // namespace

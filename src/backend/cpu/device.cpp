@@ -7,6 +7,7 @@
 
 #include "backend/cpu/kernel.h"
 #include "base/cores.h"
+#include "base/enum_names.h"
 #include "base/indexed_vector.h"
 #include "trireme/cpu_device.h"
 #include "trireme/error.h"
@@ -145,6 +146,11 @@ DeviceFactory cpu_devices(const CpuOptions& options) {
     }
     return make_cpu_device(own);
   };
+}
+
+std::string_view to_text(Instructions instructions) {
+  static constexpr auto kNames = enum_names<Instructions>("widest", "baseline", "avx2", "avx512");
+  return kNames[instructions];
 }
 
 }  // namespace trireme

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/enum_names.h"
 #include "comm/net/secret.h"
 #include "ps/host/event_loop.h"
 #include "trireme/error.h"
@@ -383,6 +384,11 @@ std::string ClientCore::describe(const std::string& what) {
   return fmt::format("{}: no answer within {}: {} operations are waiting; {}", what,
                      to_text(options_.patience), client_.pending(),
                      stuck.empty() ? "see trireme ps status" : stuck.front());
+}
+
+std::string_view to_text(Encrypt encrypt) {
+  static constexpr auto kNames = enum_names<Encrypt>("no", "yes");
+  return kNames[encrypt];
 }
 
 }  // namespace trireme::ps

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/enum_names.h"
 #include "trireme/message.h"
 #include "trireme/ps_cache.h"
 #include "trireme/valid.h"
@@ -115,6 +116,11 @@ void TableCache::flush() {
   if (reading_) {
     adopt_reading();
   }
+}
+
+std::string_view to_text(Reads reads) {
+  static constexpr auto kNames = enum_names<Reads>("snapshot", "inconsistent");
+  return kNames[reads];
 }
 
 }  // namespace trireme::ps

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/enum_names.h"
 #include "comm/net/fd.h"
 #include "trireme/message.h"
 #include "trireme/parameter_server.h"
@@ -161,6 +162,11 @@ std::vector<pid_t> LocalServers::processes() const {
     }
   }
   return processes;
+}
+
+std::string_view to_text(LocalServersOptions::Run run) {
+  static constexpr auto kNames = enum_names<LocalServersOptions::Run>("threads", "processes");
+  return kNames[run];
 }
 
 }  // namespace trireme::ps

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/enum_names.h"
 #include "base/json.h"
 #include "train/clock.h"
 #include "train/generate/decoder.h"
@@ -171,6 +172,11 @@ std::string to_json(const GenerateSummary& summary, std::string_view text) {
   json["weight_bytes"] = summary.weights.count;
   json["peak_memory_bytes"] = summary.memory.count;
   return json.dump();
+}
+
+std::string_view to_text(KeyValueCache cache) {
+  static constexpr auto kNames = enum_names<KeyValueCache>("used", "unused");
+  return kNames[cache];
 }
 
 }  // namespace trireme

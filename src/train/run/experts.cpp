@@ -35,16 +35,6 @@ double real(std::string_view what, std::string_view text) {
   return value;
 }
 
-GateOrder gate_order(std::string_view text) {
-  if (text == "softmax-first") {
-    return GateOrder::SoftmaxFirst;
-  }
-  if (text == "top-k-first") {
-    return GateOrder::TopKFirst;
-  }
-  refuse_experts(fmt::format("gate is {}; write softmax-first or top-k-first", in_quotes(text)));
-}
-
 bool on_or_off(std::string_view what, std::string_view text) {
   if (text != "on" && text != "off") {
     refuse_experts(fmt::format("{} is {}; write on or off", what, in_quotes(text)));
@@ -65,7 +55,7 @@ void set(ModelConfig& config, std::string_view name, std::string_view value) {
   } else if (name == "every") {
     config.mixture_every = whole("every=NUMBER", value);
   } else if (name == "gate") {
-    config.gate_order = gate_order(value);
+    config.gate_order = parsed("experts", std::string(value), parse_gate_order);
   } else if (name == "capacity") {
     config.capacity_factor = real(name, value);
   } else if (name == "balance") {

@@ -76,20 +76,20 @@ TrainSettings with_rank_files(TrainSettings settings, int rank) {
   return settings;
 }
 
-std::string rank_files_problem(const TrainSettings& settings, const Plan& plan) {
+std::vector<std::string> rank_files_problems(const TrainSettings& settings, const Plan& plan) {
   const std::int64_t parts = std::int64_t{plan.mesh.size("data")} * plan.microbatches;
   if (settings.sync != "allreduce") {
-    return fmt::format("--data with {{rank}} requires --sync allreduce, and --sync is {}",
-                       settings.sync);
+    return {fmt::format("--data with {{rank}} requires --sync allreduce, and --sync is {}",
+                        settings.sync)};
   }
   if (plan.mesh.size("expert") > 1) {
-    return "--data with {rank}: ranks along expert share sequences; use a mesh without expert";
+    return {"--data with {rank}: ranks along expert share sequences; use a mesh without expert"};
   }
   if (settings.batch % parts != 0) {
-    return fmt::format(
+    return {fmt::format(
         "--data with {{rank}}: --batch {} does not divide evenly into {} parts, one for each "
         "rank along data and micro-batch; use a multiple",
-        settings.batch, parts);
+        settings.batch, parts)};
   }
   return {};
 }

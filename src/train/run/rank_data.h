@@ -18,8 +18,9 @@ namespace trireme::train {
 /// The settings with the rank along data in place of "{rank}".
 [[nodiscard]] TrainSettings with_rank_files(TrainSettings settings, int rank);
 
-/// Why such data cannot be used under the plan; "" if it can.
-[[nodiscard]] std::string rank_files_problem(const TrainSettings& settings, const Plan& plan);
+/// Why such data cannot be used under the plan.
+[[nodiscard]] std::vector<std::string> rank_files_problems(const TrainSettings& settings,
+                                                           const Plan& plan);
 
 /// Which examples of a batch are those of a rank along data: in each micro-batch, the rank's share, in order.
 struct RankRows {

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/enum_names.h"
 #include "base/text.h"
 #include "train/run/rank_data.h"
 #include "trireme/error.h"
@@ -17,14 +18,14 @@
 namespace trireme {
 namespace {
 
-/// Why the run cannot resume with these settings; "" if it can.
-std::string find_resume_problem(const RunOptions& options) {
+/// Why the run cannot resume with these settings.
+std::vector<std::string> resume_problems(const RunOptions& options) {
   try {
     (void)resumed_settings(parsed("--resume", options.resume, load_settings), options.settings,
                            setting_names());
     return {};
   } catch (const Error& error) {
-    return error.what();
+    return {error.what()};
   }
 }
 
@@ -117,6 +118,9 @@ std::vector<std::string> problems(const RunOptions& o) {
       found.push_back(otherwise);
     }
   };
+  const auto add = [&](const std::vector<std::string>& more) {
+    found.insert(found.end(), more.begin(), more.end());
+  };
   require(o.settings.steps > 0 || !o.resume.empty() || !o.export_folder.empty() ||
               !o.settings.weights.empty() || is_model_path(o.settings.model),
           "--steps is 0; it must be 1 or more, unless a model is exported or comes from a file");
@@ -127,15 +131,18 @@ std::vector<std::string> problems(const RunOptions& o) {
   require(o.run_folder.empty() || !fs::exists(o.run_folder) || fs::is_directory(o.run_folder),
           fmt::format("--run-folder: '{}' is not a folder", o.run_folder));
   if (!o.resume.empty()) {
-    const std::string problem = find_resume_problem(o);
-    require(problem.empty(), problem);
+    add(resume_problems(o));
   }
   if (train::has_rank_files(o.settings)) {
-    const std::string problem = train::rank_files_problem(o.settings, o.plan);
-    require(problem.empty(), problem);
+    add(train::rank_files_problems(o.settings, o.plan));
   }
   require(static_cast<bool>(o.make_device), "RunOptions::make_device is empty; use cpu_devices()");
   return found;
+}
+
+std::string_view to_text(RankKind kind) {
+  static constexpr auto kNames = enum_names<RankKind>("processes", "threads");
+  return kNames[kind];
 }
 
 }  // namespace trireme

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/enum_names.h"
 #include "trireme/error.h"
 #include "trireme/sync.h"
 
@@ -107,6 +108,20 @@ void check_plan(const SyncSpec& spec, const Plan& plan, Checks& checks) {
 }
 
 }  // namespace
+
+std::string_view to_text(Kind kind) {
+  return row_of(kind).name;
+}
+
+std::string_view to_text(SyncSpec::Samples samples) {
+  static constexpr auto kNames = enum_names<SyncSpec::Samples>("shares", "pool");
+  return kNames[samples];
+}
+
+std::string_view to_text(SyncSpec::Reads reads) {
+  static constexpr auto kNames = enum_names<SyncSpec::Reads>("snapshot", "inconsistent");
+  return kNames[reads];
+}
 
 std::string to_text(const SyncSpec& spec) {
   const Row& row = row_of(spec.kind);
