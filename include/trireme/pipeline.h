@@ -180,12 +180,11 @@ struct PipelineSchedule {
 /// The row with this name. Throws Error(Usage) listing the names.
 [[nodiscard]] const PipelineSchedule& find_pipeline_schedule(std::string_view name);
 
-/// Why the schedule does not support these options, in one line, or "" if it does.
-[[nodiscard]] std::string find_unfit(const PipelineSchedule& schedule,
-                                     const PipelineOptions& options);
+/// Why the schedule does not support these options; empty if it does.
+[[nodiscard]] std::vector<std::string> problems(const PipelineSchedule& schedule,
+                                                const PipelineOptions& options);
 
-/// The table of the schedule with this name. Throws Error(Usage) if the name is unknown or
-/// find_unfit() reports a reason.
+/// The table of the schedule with this name. Throws Error(Usage) if the name is unknown or the schedule cannot be made.
 [[nodiscard]] PipelineTable make_pipeline(std::string_view schedule,
                                           const PipelineOptions& options);
 

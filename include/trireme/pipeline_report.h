@@ -31,7 +31,7 @@ struct PipelineReport {
                                                   const PipelineDurations& of_a_rank);
 
 /// The same for a schedule of the catalog, with its description and formula. Requires that it fits the
-/// options (find_unfit).
+/// options.
 [[nodiscard]] PipelineReport make_pipeline_report(const PipelineSchedule& schedule,
                                                   const PipelineOptions& options,
                                                   const PipelineDurations& of_a_rank);
@@ -49,7 +49,7 @@ struct PipelineReport {
 /// A schedule in a comparison: its report, or why it does not fit.
 struct PipelineRow {
   std::string_view name;
-  std::string unfit;
+  std::vector<std::string> problems;
   std::optional<PipelineReport> report;
 };
 struct PipelineComparison {

@@ -150,7 +150,7 @@ void visit_place(const Rotation& rotation, Rank place, std::vector<BlockRun>& ru
 }
 
 /// Calls visit(Message) for every message of the step, plain transfers first. Requires a well-formed
-/// step (turns and shift in [0, count)), which parse_schedule and find_malformed establish.
+/// step (turns and shift in [0, count)), which parse_schedule and form_problems establish.
 template <class Visitor>
 void for_each_message(const Step& step, Visitor&& visit) {
   for (const Transfer& transfer : step.transfers) {
@@ -229,9 +229,9 @@ struct Extent {
 /// True where every rank's data is combined: reduce, reduce-scatter, all-reduce.
 [[nodiscard]] bool combines(Operation operation);
 
-/// Why the value is not a schedule at all (rank or block out of range, a message to oneself, …) in one line, or "" if
-/// it is well formed. For the correctness of its result, see problems().
-[[nodiscard]] std::string find_malformed(const Schedule& schedule);
+/// Why the value is not a schedule at all: a rank or block out of range, a message to oneself, … Empty if it is well
+/// formed. For the correctness of its result, see problems().
+[[nodiscard]] std::vector<std::string> form_problems(const Schedule& schedule);
 
 // Composing schedules.
 

@@ -48,9 +48,7 @@ simulate::PipelineReport report_from_catalog(const PipelineArguments& args) {
     throw Error(ErrorKind::Usage,
                 fmt::format("--chunks: {} has a fixed number; use interleaved", schedule.name));
   }
-  if (const std::string unfit = find_unfit(schedule, args.size); !unfit.empty()) {
-    throw Error(ErrorKind::Usage, fmt::format("--stages: {}", unfit));
-  }
+  throw_first(problems(schedule, args.size), ErrorKind::Usage, "--stages");
   return simulate::make_pipeline_report(schedule, args.size, args.durations);
 }
 

@@ -51,90 +51,106 @@ std::int64_t split_count(std::int64_t elements, Block blocks, const BlockRun& ru
   return elements / blocks * run.count + with_extra;
 }
 
-std::string malformed_runs(const Schedule& schedule, std::span<const BlockRun> runs) {
+std::vector<std::string> runs_problems(const Schedule& schedule, std::span<const BlockRun> runs) {
   if (runs.empty()) {
-    return "a message has no blocks";
+    return {"a message has no blocks"};
   }
   for (const BlockRun& run : runs) {
     if (run.count < 1 || run.stride < 1) {
-      return fmt::format("a run of {} blocks with stride {}", run.count, run.stride);
+      return {fmt::format("a run of {} blocks with stride {}", run.count, run.stride)};
     }
     if (run.count == 1 && run.stride != 1) {
-      return fmt::format("a single block with stride {}; write it without", run.stride);
+      return {fmt::format("a single block with stride {}; write it without", run.stride)};
     }
     // Cannot overflow: count and stride are at most `blocks` once these hold.
     const bool inside =
         run.first >= 0 && run.first < schedule.blocks && run.count <= schedule.blocks &&
         (run.count == 1 || run.stride <= (schedule.blocks - 1 - run.first) / (run.count - 1));
     if (!inside) {
-      return fmt::format("blocks from {} (count {}, stride {}) are outside of 0..{}", run.first,
-                         run.count, run.stride, schedule.blocks - 1);
+      return {fmt::format("blocks from {} (count {}, stride {}) are outside of 0..{}", run.first,
+                          run.count, run.stride, schedule.blocks - 1)};
     }
   }
   return {};
 }
 
-std::string malformed_transfer(const Schedule& schedule, const Transfer& transfer) {
+std::vector<std::string> transfer_problems(const Schedule& schedule, const Transfer& transfer) {
   for (const Rank rank : {transfer.from, transfer.to}) {
     if (rank < 0 || rank >= schedule.ranks) {
-      return fmt::format("rank {} is outside of 0..{}", rank, schedule.ranks - 1);
+      return {fmt::format("rank {} is outside of 0..{}", rank, schedule.ranks - 1)};
     }
   }
   if (transfer.from == transfer.to) {
-    return fmt::format("rank {} sends to itself", transfer.from);
+    return {fmt::format("rank {} sends to itself", transfer.from)};
   }
-  return malformed_runs(schedule, transfer.blocks);
+  return runs_problems(schedule, transfer.blocks);
 }
 
 /// The blocks of a turning run range from its base to base + the largest strides: check the two
 /// ends.
-std::string malformed_turn(const Schedule& schedule, const TurningRun& turning, Rank count) {
+std::vector<std::string> turn_problems(const Schedule& schedule, const TurningRun& turning,
+                                       Rank count) {
   if (turning.row_turn < 0 || turning.row_turn >= count || turning.column_turn < 0 ||
       turning.column_turn >= count) {
-    return fmt::format("a turn is outside of 0..{}", count - 1);
+    return {fmt::format("a turn is outside of 0..{}", count - 1)};
   }
   if (turning.row_stride == 0 && turning.row_turn != 0) {
-    return fmt::format("a row turn of {} without a row stride; leave it out", turning.row_turn);
+    return {fmt::format("a row turn of {} without a row stride; leave it out", turning.row_turn)};
   }
   const Block most = count > 1 ? (schedule.blocks - 1) / (count - 1) : schedule.blocks;
   if (turning.row_stride < 0 || turning.column_stride < 0 || turning.row_stride > most ||
       turning.column_stride > most) {
-    return fmt::format("strides {} and {} over {} places pass block {}", turning.row_stride,
-                       turning.column_stride, count, schedule.blocks - 1);
+    return {fmt::format("strides {} and {} over {} places pass block {}", turning.row_stride,
+                        turning.column_stride, count, schedule.blocks - 1)};
   }
   const BlockRun lowest{turning.base, turning.run_count, turning.run_stride};
-  if (std::string problem = malformed_runs(schedule, {&lowest, 1}); !problem.empty()) {
-    return problem;
+  if (std::vector<std::string> found = runs_problems(schedule, {&lowest, 1}); !found.empty()) {
+    return found;
   }
   const BlockRun highest{turning.base + (turning.row_stride + turning.column_stride) * (count - 1),
                          turning.run_count, turning.run_stride};
-  return malformed_runs(schedule, {&highest, 1});
+  return runs_problems(schedule, {&highest, 1});
 }
 
-std::string malformed_rotation(const Schedule& schedule, const Rotation& rotation) {
+std::vector<std::string> rotation_problems(const Schedule& schedule, const Rotation& rotation) {
   if (rotation.count < 2 || rotation.count > schedule.ranks || rotation.stride < 1 ||
       rotation.first < 0 || rotation.first >= schedule.ranks ||
       rotation.stride > (schedule.ranks - 1 - rotation.first) / (rotation.count - 1)) {
-    return fmt::format("{} places from rank {} with stride {} are not in 0..{}", rotation.count,
-                       rotation.first, rotation.stride, schedule.ranks - 1);
+    return {fmt::format("{} places from rank {} with stride {} are not in 0..{}", rotation.count,
+                        rotation.first, rotation.stride, schedule.ranks - 1)};
   }
   if (rotation.shift < 1 || rotation.shift >= rotation.count) {
-    return fmt::format("a shift of {} among {} places", rotation.shift, rotation.count);
+    return {fmt::format("a shift of {} among {} places", rotation.shift, rotation.count)};
   }
   if (rotation.blocks.empty()) {
-    return "a rotation has no blocks";
+    return {"a rotation has no blocks"};
   }
   Rank previous = -1;
   for (const Rank place : rotation.silent) {
     if (place <= previous || place >= rotation.count) {
-      return fmt::format("silent place {} is not above {} and below {}", place, previous,
-                         rotation.count);
+      return {fmt::format("silent place {} is not above {} and below {}", place, previous,
+                          rotation.count)};
     }
     previous = place;
   }
   for (const TurningRun& turning : rotation.blocks) {
-    if (std::string problem = malformed_turn(schedule, turning, rotation.count); !problem.empty()) {
-      return problem;
+    if (std::vector<std::string> found = turn_problems(schedule, turning, rotation.count);
+        !found.empty()) {
+      return found;
+    }
+  }
+  return {};
+}
+
+std::vector<std::string> step_problems(const Schedule& schedule, const Step& step) {
+  for (const Transfer& transfer : step.transfers) {
+    if (std::vector<std::string> found = transfer_problems(schedule, transfer); !found.empty()) {
+      return found;
+    }
+  }
+  for (const Rotation& rotation : step.rotations) {
+    if (std::vector<std::string> found = rotation_problems(schedule, rotation); !found.empty()) {
+      return found;
     }
   }
   return {};
@@ -148,36 +164,36 @@ bool is_plain_word(std::string_view word) {
   });
 }
 
-std::string malformed_frame(const Schedule& schedule) {
+std::vector<std::string> frame_problems(const Schedule& schedule) {
   if (!is_plain_word(schedule.algorithm)) {
-    return "the algorithm's name must be one word of letters, digits, '-', '_' and '.'";
+    return {"the algorithm's name must be one word of letters, digits, '-', '_' and '.'"};
   }
   if (schedule.ranks < 1 || schedule.ranks > (1 << 24)) {
-    return fmt::format("{} ranks; there must be 1 to {}", schedule.ranks, 1 << 24);
+    return {fmt::format("{} ranks; there must be 1 to {}", schedule.ranks, 1 << 24)};
   }
   if (schedule.root < 0 || schedule.root >= schedule.ranks) {
-    return fmt::format("root {} is outside of 0..{}", schedule.root, schedule.ranks - 1);
+    return {fmt::format("root {} is outside of 0..{}", schedule.root, schedule.ranks - 1)};
   }
   if (schedule.blocks < 1 || schedule.blocks > (Block{1} << 48)) {
-    return fmt::format("{} blocks; there must be 1 to 2^48", schedule.blocks);
+    return {fmt::format("{} blocks; there must be 1 to 2^48", schedule.blocks)};
   }
   const Block ranks = schedule.ranks;
   if (schedule.layout == Layout::Replicas &&
       (schedule.operation != Operation::Allreduce || schedule.blocks != ranks)) {
-    return "layout replicas is for all-reduce, with one block per rank";
+    return {"layout replicas is for all-reduce, with one block per rank"};
   }
   if ((schedule.layout == Layout::Pairs) != (schedule.operation == Operation::Alltoall)) {
-    return "layout pairs goes with all-to-all and nothing else";
+    return {"layout pairs goes with all-to-all and nothing else"};
   }
   if (schedule.layout == Layout::Pairs && schedule.blocks != ranks * ranks) {
-    return "layout pairs has ranks * ranks blocks";
+    return {"layout pairs has ranks * ranks blocks"};
   }
   const bool block_per_rank =
       schedule.operation == Operation::Scatter || schedule.operation == Operation::Gather ||
       schedule.operation == Operation::Allgather || schedule.operation == Operation::ReduceScatter;
   if (block_per_rank && schedule.blocks != ranks) {
-    return fmt::format("{} has one block per rank: {} ranks, {} blocks",
-                       to_text(schedule.operation), ranks, schedule.blocks);
+    return {fmt::format("{} has one block per rank: {} ranks, {} blocks",
+                        to_text(schedule.operation), ranks, schedule.blocks)};
   }
   return {};
 }
@@ -251,20 +267,14 @@ std::int64_t message_bytes(const Schedule& schedule, const Payload& payload,
   return element_count(schedule, payload.elements, message.blocks) * payload.element_bytes;
 }
 
-std::string find_malformed(const Schedule& schedule) {
-  if (std::string problem = malformed_frame(schedule); !problem.empty()) {
-    return problem;
+std::vector<std::string> form_problems(const Schedule& schedule) {
+  if (std::vector<std::string> found = frame_problems(schedule); !found.empty()) {
+    return found;
   }
   for (std::size_t t = 0; t < schedule.steps.size(); ++t) {
-    for (const Transfer& transfer : schedule.steps[t].transfers) {
-      if (std::string problem = malformed_transfer(schedule, transfer); !problem.empty()) {
-        return fmt::format("step {}: {}", t + 1, problem);
-      }
-    }
-    for (const Rotation& rotation : schedule.steps[t].rotations) {
-      if (std::string problem = malformed_rotation(schedule, rotation); !problem.empty()) {
-        return fmt::format("step {}: {}", t + 1, problem);
-      }
+    if (const std::vector<std::string> found = step_problems(schedule, schedule.steps[t]);
+        !found.empty()) {
+      return {fmt::format("step {}: {}", t + 1, found.front())};
     }
   }
   return {};

@@ -31,6 +31,7 @@
 #include "base/text.h"
 #include "trireme/error.h"
 #include "trireme/schedule.h"
+#include "trireme/valid.h"
 
 namespace trireme {
 namespace {
@@ -81,9 +82,7 @@ class Parser : private LineReader {
       }
     }
     finish();
-    if (const std::string problem = find_malformed(schedule); !problem.empty()) {
-      throw Error(ErrorKind::Input, "schedule: " + problem);
-    }
+    throw_first(form_problems(schedule), ErrorKind::Input, "schedule");
     return schedule;
   }
 

@@ -238,8 +238,8 @@ class Verifier {
 };
 
 std::vector<std::string> problems(const Schedule& schedule) {
-  if (std::string problem = find_malformed(schedule); !problem.empty()) {
-    return {std::move(problem)};
+  if (std::vector<std::string> found = form_problems(schedule); !found.empty()) {
+    return found;
   }
   return Verifier(schedule).run();
 }

@@ -100,7 +100,7 @@ std::string own_message(const CLI::ParseError& error) {
 }
 
 /// What the user got wrong. An unknown argument comes first: it may be why another one seems to be missing.
-std::string problem_of(const Command& command, const CLI::ParseError& error) {
+std::string message_for(const Command& command, const CLI::ParseError& error) {
   try {
     const std::string unknown = unknown_argument(command);
     return unknown.empty() ? own_message(error) : unknown;
@@ -121,8 +121,8 @@ std::string parse(const Command& program, int argc, const char* const* argv, int
     return std::string(version.what()) + "\n";
   } catch (const CLI::ParseError& error) {
     const Command& command = program.given_command();
-    throw Error(ErrorKind::Usage,
-                fmt::format("{} (see {} --help)", problem_of(command, error), command.full_name()));
+    throw Error(ErrorKind::Usage, fmt::format("{} (see {} --help)", message_for(command, error),
+                                              command.full_name()));
   }
 }
 

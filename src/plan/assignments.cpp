@@ -32,23 +32,22 @@ std::vector<int> stages_of_device(const PipelineTable& table, int device) {
   return stages;
 }
 
-/// Why the table has no such stage, or "".
-std::string find_unfit(const PipeLocation& location, const PipelineTable& table) {
+/// Why the table has no such stage.
+std::vector<std::string> location_problems(const PipeLocation& location,
+                                           const PipelineTable& table) {
   const bool stage = location.unit == PipeLocation::Unit::Stage;
   const int count = stage ? table.stages : table.ranks;
   if (location.index < 0 || location.index >= count) {
-    return fmt::format("{} does not exist: the plan has {} {}{}{}", to_text(location), count,
-                       to_text(location.unit), count == 1 ? "" : "s",
-                       count == 1 ? "; give the mesh an axis pipe" : " along pipe, from 0");
+    return {fmt::format("{} does not exist: the plan has {} {}{}{}", to_text(location), count,
+                        to_text(location.unit), count == 1 ? "" : "s",
+                        count == 1 ? "; give the mesh an axis pipe" : " along pipe, from 0")};
   }
-  if (stage) {
-    return "";
+  const bool has_one = table.copies == 1 && stages_of_device(table, location.index).size() == 1;
+  if (!stage && !has_one) {
+    return {fmt::format("{} does not have exactly one stage in schedule {}; name a stage",
+                        to_text(location), table.name)};
   }
-  const std::vector<int> stages = stages_of_device(table, location.index);
-  return table.copies == 1 && stages.size() == 1
-             ? ""
-             : fmt::format("{} does not have exactly one stage in schedule {}; name a stage",
-                           to_text(location), table.name);
+  return {};
 }
 
 int stage_of(const PipeLocation& location, const PipelineTable& table) {
@@ -302,13 +301,16 @@ class AssignmentResolver {
   ResolvedAssignments resolved_;
 };
 
-std::string find_unfit(const AxisPlacement& placement, const Mesh& mesh) {
+std::vector<std::string> axis_problems(const AxisPlacement& placement, const Mesh& mesh) {
   if (placement.axis == "pipe") {
-    return "pipe does not shard values; name a stage or a device";
+    return {"pipe does not shard values; name a stage or a device"};
   }
   const bool known = std::ranges::any_of(
       mesh.axes(), [&](const MeshAxis& axis) { return axis.name == placement.axis; });
-  return known ? "" : fmt::format("the mesh {} has no axis '{}'", to_text(mesh), placement.axis);
+  if (!known) {
+    return {fmt::format("the mesh {} has no axis '{}'", to_text(mesh), placement.axis)};
+  }
+  return {};
 }
 
 }  // namespace
@@ -316,27 +318,29 @@ std::string find_unfit(const AxisPlacement& placement, const Mesh& mesh) {
 std::vector<std::string> assignment_problems(const Plan& plan) {
   std::vector<std::string> problems;
   const PipelineTable table = table_of(plan);
-  const auto add = [&](const std::string& field, const std::string& selector,
-                       const std::string& reason) {
-    if (!reason.empty()) {
+  const auto add = [&](const char* field, const std::string& selector,
+                       const std::vector<std::string>& reasons) {
+    for (const std::string& reason : reasons) {
       problems.push_back(fmt::format("{}: '{}': {}", field, selector, reason));
     }
   };
   std::set<std::pair<std::string_view, std::string>> seen;
   const auto add_twice = [&](const char* field, const std::string& selector) {
-    add(field, selector, seen.insert({field, selector}).second ? "" : "assigned twice");
+    if (!seen.insert({field, selector}).second) {
+      add(field, selector, {"assigned twice"});
+    }
   };
   for (const OpAssignment& row : plan.ops) {
     add_twice("ops", row.selector);
-    add("ops", row.selector, find_unfit(row.location, table));
+    add("ops", row.selector, location_problems(row.location, table));
   }
   for (const ValueAssignment& row : plan.values) {
     add_twice("values", row.selector);
     if (row.location) {
-      add("values", row.selector, find_unfit(*row.location, table));
+      add("values", row.selector, location_problems(*row.location, table));
     }
     for (const AxisPlacement& placement : row.axes) {
-      add("values", row.selector, find_unfit(placement, plan.mesh));
+      add("values", row.selector, axis_problems(placement, plan.mesh));
     }
   }
   return problems;

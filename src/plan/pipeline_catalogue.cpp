@@ -5,9 +5,11 @@
 
 #include <fmt/format.h>
 
+#include "plan/pipeline_ranges.h"
 #include "plan/pipeline_tables.h"
 #include "trireme/error.h"
 #include "trireme/message.h"
+#include "trireme/valid.h"
 
 namespace trireme {
 namespace {
@@ -50,12 +52,6 @@ constexpr std::array<PipelineSchedule, 11> kSchedules{{
      .ranks_multiple = 2},
 }};
 
-std::string option_out_of_range(std::string_view what, int number, int most) {
-  return number >= 1 && number <= most
-             ? ""
-             : fmt::format("{} {}; there can be 1 to {}", number, what, most);
-}
-
 }  // namespace
 
 std::span<const PipelineSchedule> pipeline_schedules() {
@@ -75,35 +71,33 @@ const PipelineSchedule& find_pipeline_schedule(std::string_view name) {
   throw Error(ErrorKind::Usage, unknown_name("pipeline schedule", name, names));
 }
 
-std::string find_unfit(const PipelineSchedule& schedule, const PipelineOptions& options) {
+std::vector<std::string> problems(const PipelineSchedule& schedule,
+                                  const PipelineOptions& options) {
   const int chunks = schedule.has_chunks ? options.chunks : 1;
-  for (const std::string& problem :
-       {option_out_of_range("stages", options.ranks, kMaxPipelineRanks),
-        option_out_of_range("micro-batches", options.microbatches, kMaxMicrobatches),
-        option_out_of_range("chunks", chunks, kMaxChunks)}) {
-    if (!problem.empty()) {
-      return problem;
-    }
+  if (std::vector<std::string> found =
+          range_problems({{"stages", options.ranks, kMaxPipelineRanks},
+                          {"micro-batches", options.microbatches, kMaxMicrobatches},
+                          {"chunks", chunks, kMaxChunks}});
+      !found.empty()) {
+    return found;
   }
   if (options.ranks % schedule.ranks_multiple != 0) {
     const int below = options.ranks - options.ranks % schedule.ranks_multiple;
-    return fmt::format("{} needs a number of stages that {} divides, such as {}; not {}",
-                       schedule.name, schedule.ranks_multiple, below + schedule.ranks_multiple,
-                       options.ranks);
+    return {fmt::format("{} needs a number of stages that {} divides, such as {}; not {}",
+                        schedule.name, schedule.ranks_multiple, below + schedule.ranks_multiple,
+                        options.ranks)};
   }
   const std::int64_t pairs = std::int64_t{options.ranks} * chunks * options.microbatches;
   if (std::cmp_greater(pairs, kMaxPipelineTasks / 4)) {
-    return fmt::format("{} stages times {} micro-batches are more than a table holds, {}",
-                       options.ranks * chunks, options.microbatches, kMaxPipelineTasks / 4);
+    return {fmt::format("{} stages times {} micro-batches are more than a table holds, {}",
+                        options.ranks * chunks, options.microbatches, kMaxPipelineTasks / 4)};
   }
   return {};
 }
 
 PipelineTable make_pipeline(std::string_view schedule, const PipelineOptions& options) {
   const PipelineSchedule& row = find_pipeline_schedule(schedule);
-  if (const std::string problem = find_unfit(row, options); !problem.empty()) {
-    throw Error(ErrorKind::Usage, problem);
-  }
+  throw_first(problems(row, options), ErrorKind::Usage, "");
   return row.make(options);
 }
 

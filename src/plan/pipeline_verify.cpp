@@ -10,6 +10,7 @@
 
 #include "base/indexed_vector.h"
 #include "plan/pipeline_index.h"
+#include "plan/pipeline_ranges.h"
 #include "trireme/pipeline.h"
 
 namespace trireme {
@@ -17,63 +18,57 @@ namespace {
 
 constexpr std::size_t kMaxErrors = 8;
 
-std::string out_of_range(std::string_view what, std::int64_t number, std::int64_t most) {
-  return number >= 1 && number <= most ? ""
-                                       : fmt::format("{} {} are not 1 to {}", number, what, most);
-}
-
-std::string bad_placement(const PipelineTable& table) {
+std::vector<std::string> stage_problems(const PipelineTable& table) {
   if (std::ssize(table.placement) != table.copies) {
-    return fmt::format("{} copies, but {} lists of where their stages are", table.copies,
-                       table.placement.size());
+    return {fmt::format("{} copies, but {} lists of where their stages are", table.copies,
+                        table.placement.size())};
   }
   for (const std::vector<int>& ranks : table.placement) {
     if (std::ssize(ranks) != table.stages) {
-      return fmt::format("{} stages, but the ranks of {}", table.stages, ranks.size());
+      return {fmt::format("{} stages, but the ranks of {}", table.stages, ranks.size())};
     }
     for (const int rank : ranks) {
       if (rank < 0 || rank >= table.ranks) {
-        return fmt::format("a stage is on rank {}; there are 0 to {}", rank, table.ranks - 1);
+        return {fmt::format("a stage is on rank {}; there are 0 to {}", rank, table.ranks - 1)};
       }
     }
   }
   return {};
 }
 
-std::string bad_task(const PipelineTable& table) {
+std::vector<std::string> task_problems(const PipelineTable& table) {
   const auto in_range = [](int number, int end) { return number >= 0 && number < end; };
   for (std::size_t rank = 0; rank < table.tasks.size(); ++rank) {
     for (const PipelineTask& task : table.tasks[rank]) {
       if (!in_range(task.stage, table.stages) || !in_range(task.microbatch, table.microbatches) ||
           !in_range(task.copy, table.copies)) {
-        return fmt::format("{} on rank {} is outside {} stages, {} micro-batches, {} copies",
-                           to_text(task), rank, table.stages, table.microbatches, table.copies);
+        return {fmt::format("{} on rank {} is outside {} stages, {} micro-batches, {} copies",
+                            to_text(task), rank, table.stages, table.microbatches, table.copies)};
       }
     }
   }
   return {};
 }
 
-/// Why the value is not a table at all, or "".
-std::string find_malformed(const PipelineTable& table) {
-  for (const std::string& problem :
-       {out_of_range("ranks", table.ranks, kMaxPipelineRanks),
-        out_of_range("stages", table.stages, kMaxPipelineStages),
-        out_of_range("copies", table.copies, kMaxPipelineRanks),
-        out_of_range("micro-batches", table.microbatches, kMaxMicrobatches)}) {
-    if (!problem.empty()) {
-      return problem;
-    }
+/// Why the value is not a table at all.
+std::vector<std::string> form_problems(const PipelineTable& table) {
+  if (std::vector<std::string> found =
+          range_problems({{"ranks", table.ranks, kMaxPipelineRanks},
+                          {"stages", table.stages, kMaxPipelineStages},
+                          {"copies", table.copies, kMaxPipelineRanks},
+                          {"micro-batches", table.microbatches, kMaxMicrobatches}});
+      !found.empty()) {
+    return found;
   }
   if (std::cmp_greater(std::int64_t{table.stages} * table.microbatches, kMaxPipelineTasks)) {
-    return fmt::format("{} stages times {} micro-batches are more than {}", table.stages,
-                       table.microbatches, kMaxPipelineTasks);
+    return {fmt::format("{} stages times {} micro-batches are more than {}", table.stages,
+                        table.microbatches, kMaxPipelineTasks)};
   }
   if (std::ssize(table.tasks) != table.ranks) {
-    return fmt::format("{} ranks, but {} lists of tasks", table.ranks, table.tasks.size());
+    return {fmt::format("{} ranks, but {} lists of tasks", table.ranks, table.tasks.size())};
   }
-  std::string problem = bad_placement(table);
-  return problem.empty() ? bad_task(table) : problem;
+  std::vector<std::string> found = stage_problems(table);
+  return found.empty() ? task_problems(table) : found;
 }
 
 class PipelineVerifier {
@@ -295,8 +290,8 @@ class PipelineVerifier {
 }  // namespace
 
 std::vector<std::string> problems(const PipelineTable& table) {
-  if (std::string problem = find_malformed(table); !problem.empty()) {
-    return {std::move(problem)};
+  if (std::vector<std::string> found = form_problems(table); !found.empty()) {
+    return found;
   }
   return PipelineVerifier(table).run();
 }

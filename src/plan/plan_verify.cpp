@@ -13,37 +13,40 @@
 namespace trireme {
 namespace {
 
-/// Why the pipeline is impossible, or "".
-std::string find_unfit_schedule(const Plan& plan, const PipelineOptions& options) {
+std::vector<std::string> schedule_problems(const Plan& plan, const PipelineOptions& options) {
   try {
     const PipelineSchedule& row = find_pipeline_schedule(plan.schedule);
     if (row.name == kTokenSchedule) {
-      return fmt::format(
+      return {fmt::format(
           "{} divides sequences, and plans divide the batch: it can be timed and drawn by trireme "
           "pipeline, not run; use gpipe, or shard the sequence along context",
-          kTokenSchedule);
+          kTokenSchedule)};
     }
-    return options.ranks > 1 ? find_unfit(row, options) : "";
+    return options.ranks > 1 ? problems(row, options) : std::vector<std::string>{};
   } catch (const Error& error) {
-    return error.what();
+    return {error.what()};
   }
 }
 
-std::string find_unfit_pipeline(const Plan& plan) {
+/// Why the pipeline is impossible.
+std::vector<std::string> pipeline_problems(const Plan& plan) {
   const PipelineOptions options{
       .ranks = plan.mesh.size(kPipe), .microbatches = plan.microbatches, .chunks = plan.chunks};
   if (!plan.table) {
-    return find_unfit_schedule(plan, options);
+    return schedule_problems(plan, options);
   }
   const PipelineTable& table = *plan.table;
   if (table.ranks != options.ranks || table.microbatches != options.microbatches) {
-    return fmt::format(
+    return {fmt::format(
         "the table {} is for {} ranks and {} micro-batches, the plan has {} along pipe and {}; "
         "make them agree",
-        table.name, table.ranks, table.microbatches, options.ranks, options.microbatches);
+        table.name, table.ranks, table.microbatches, options.ranks, options.microbatches)};
   }
-  const std::vector<std::string> found = problems(table);
-  return found.empty() ? "" : fmt::format("the table {}: {}", table.name, found.front());
+  std::vector<std::string> found = problems(table);
+  for (std::string& problem : found) {
+    problem = fmt::format("the table {}: {}", table.name, problem);
+  }
+  return found;
 }
 
 class PlanVerifier {
@@ -55,8 +58,7 @@ class PlanVerifier {
     check_pipeline();
     if (problems_.empty()) {  // the table is valid
       check_compression();
-      const std::vector<std::string> found = assignment_problems(plan_);
-      problems_.insert(problems_.end(), found.begin(), found.end());
+      add(assignment_problems(plan_));
     }
     check_levels();
     check_stages();
@@ -68,6 +70,10 @@ class PlanVerifier {
     if (!holds) {
       problems_.push_back(otherwise);
     }
+  }
+
+  void add(const std::vector<std::string>& found) {
+    problems_.insert(problems_.end(), found.begin(), found.end());
   }
 
   void check_axes() {
@@ -85,8 +91,7 @@ class PlanVerifier {
     require(plan_.microbatches >= 1,
             fmt::format("{} micro-batches; use 1 or more", plan_.microbatches));
     require(plan_.chunks >= 1, fmt::format("{} chunks; use 1 or more", plan_.chunks));
-    const std::string unfit = find_unfit_pipeline(plan_);
-    require(unfit.empty(), unfit);
+    add(pipeline_problems(plan_));
   }
 
   void check_compression() {

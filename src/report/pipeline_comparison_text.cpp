@@ -43,7 +43,7 @@ std::string versions_text(const std::vector<std::vector<int>>& versions) {
 std::string row_text(const PipelineRow& row) {
   std::string out = padded(fmt::format("  {}", row.name), kScheduleWidth);
   if (!row.report) {
-    return out + "  " + row.unfit + "\n";
+    return out + "  " + row.problems.front() + "\n";
   }
   const PipelineReport& report = *row.report;
   const bool endless = report.table.weights != WeightVersions::Single;

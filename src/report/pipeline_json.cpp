@@ -91,7 +91,7 @@ std::string pipeline_comparison_json(const PipelineComparison& comparison) {
     if (row.report) {
       rows.push_back(pipeline_facts(*row.report));
     } else {
-      rows.push_back({{"name", row.name}, {"unfit", row.unfit}});
+      rows.push_back({{"name", row.name}, {"unfit", row.problems.front()}});
     }
   }
   Json json{{"stages", comparison.options.ranks},

@@ -10,8 +10,8 @@ PipelineComparison compare_pipelines(const PipelineOptions& options,
   for (const PipelineSchedule& schedule : pipeline_schedules()) {
     PipelineRow row;
     row.name = schedule.name;
-    row.unfit = find_unfit(schedule, options);
-    if (row.unfit.empty()) {
+    row.problems = problems(schedule, options);
+    if (row.problems.empty()) {
       row.report = make_pipeline_report(schedule, options, of_a_rank);
     }
     comparison.rows.push_back(std::move(row));

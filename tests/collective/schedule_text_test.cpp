@@ -100,7 +100,7 @@ TEST(ScheduleText, SurvivesDamageAnywhere) {
       damaged[at] = c;
       for (const std::string& candidate : {damaged, text.substr(0, at)}) {
         try {
-          EXPECT_EQ(find_malformed(parse_schedule(candidate)), "");
+          EXPECT_EQ(form_problems(parse_schedule(candidate)), std::vector<std::string>{});
         } catch (const Error& error) {
           EXPECT_EQ(error.kind(), ErrorKind::Input);
         }

@@ -25,7 +25,7 @@ void for_every_pipeline(int ranks, int microbatches, const Visitor& visit) {
       for (options.microbatches = 1; options.microbatches <= microbatches; ++options.microbatches) {
         for (options.chunks = 2; options.chunks <= (schedule.has_chunks ? 3 : 2);
              ++options.chunks) {
-          if (!find_unfit(schedule, options).empty()) {
+          if (!problems(schedule, options).empty()) {
             continue;
           }
           SCOPED_TRACE(fmt::format("{}, D = {}, N = {}, K = {}", schedule.name, options.ranks,

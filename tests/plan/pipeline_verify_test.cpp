@@ -199,7 +199,7 @@ TEST(PipelineVerify, ChecksWeightVersions) {
 TEST(PipelineVerify, RejectsMalformedTables) {
   PipelineTable table = two_by_two();
   table.microbatches = 0;
-  EXPECT_EQ(problems_text(table), "0 micro-batches are not 1 to 1048576");
+  EXPECT_EQ(problems_text(table), "0 micro-batches; there can be 1 to 1048576");
   table = two_by_two();
   table.placement[0][1] = 2;
   EXPECT_EQ(problems_text(table), "a stage is on rank 2; there are 0 to 1");

@@ -52,10 +52,10 @@ TEST(PipelineComparison, SaysWhyAScheduleDoesNotFit) {
   const PipelineComparison comparison = compare_pipelines({.ranks = 3, .microbatches = 5}, {});
   EXPECT_EQ(comparison.rows.size(), pipeline_schedules().size());
   EXPECT_TRUE(std::ranges::all_of(comparison.rows, [](const PipelineRow& row) {
-    return row.report.has_value() == row.unfit.empty();
+    return row.report.has_value() == row.problems.empty();
   }));
   EXPECT_TRUE(std::ranges::any_of(comparison.rows,
-                                  [](const PipelineRow& row) { return !row.unfit.empty(); }));
+                                  [](const PipelineRow& row) { return !row.problems.empty(); }));
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ TEST(PipelineSimulation, IsTheTimingOfTheTable) {
     for (const PipelineOptions& size : {PipelineOptions{.ranks = 2, .microbatches = 2},
                                         PipelineOptions{.ranks = 4, .microbatches = 8},
                                         PipelineOptions{.ranks = 8, .microbatches = 24}}) {
-      if (!find_unfit(schedule, size).empty()) {
+      if (!problems(schedule, size).empty()) {
         continue;
       }
       const PipelineTable table = schedule.make(size);

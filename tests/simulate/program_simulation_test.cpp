@@ -248,7 +248,7 @@ TEST(ProgramSimulation, ProgramsOfAPipelineTakeTheTimeOfItsTable) {
   for (const PipelineSchedule& schedule : pipeline_schedules()) {
     for (const PipelineOptions& size : {PipelineOptions{.ranks = 2, .microbatches = 4},
                                         PipelineOptions{.ranks = 4, .microbatches = 8}}) {
-      if (!find_unfit(schedule, size).empty()) {
+      if (!problems(schedule, size).empty()) {
         continue;
       }
       const PipelineTable table = schedule.make(size);
