@@ -3,56 +3,52 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <string>
+#include <optional>
 #include <vector>
 
+#include "partition/placed.h"
+#include "partition/run_order.h"
 #include "trireme/graph.h"
+#include "trireme/units.h"
 
 namespace trireme::partition {
 
-struct BucketLimits {
-  /// From this size on, an all-reduce runs separately: bucketing it would copy more than it saves.
-  std::int64_t large = 64 << 10;
-  /// A bucket of this size is reduced at once.
-  std::int64_t full = 1 << 20;
-};
-/// Of Plan::bucket.
-[[nodiscard]] BucketLimits bucket_limits(Bytes bucket);
-
-class Buckets {
- public:
-  /// What to reduce, how, and who gets the result.
-  struct Member {
-    ValueId value{};
-    std::function<void(ValueId)> done{};
-  };
-  /// All-reduces with the same key can share a bucket.
+/// All-reduces that run as one.
+struct Bucket {
+  /// Those with the same key can share a bucket.
   struct Key {
-    Attributes attributes{};
+    int axis = 0;
+    Merge merge = Merge::Sum;
     DType dtype = DType::F32;
     Phase phase = Phase::Forward;
     friend bool operator==(const Key&, const Key&) = default;
   };
+  struct Member {
+    ValueId value{};
+    Instance sum{};  ///< what it becomes
+  };
+  Key key{};
+  std::vector<Member> members{};
+  std::int64_t bytes = 0;
+};
 
+class Buckets {
+ public:
   /// `bucket` as in Plan::bucket.
-  Buckets(GraphBuilder& builder, Bytes bucket);
+  explicit Buckets(Bytes bucket);
 
-  /// Runs at once if it is large, else when flush() is called or the bucket is full.
-  void add(const Key& key, Member member);
-  void flush();
+  /// Returns what is to be reduced now: a large member alone, or the bucket that it filled.
+  [[nodiscard]] std::optional<Bucket> add(const Bucket::Key& key, const Bucket::Member& member,
+                                          std::int64_t bytes);
+  /// All that are open, which then are not.
+  [[nodiscard]] std::vector<Bucket> take();
 
  private:
-  struct Bucket {
-    Key key{};
-    std::vector<Member> members{};
-    std::int64_t bytes = 0;
-  };
-  void reduce(const Bucket& bucket);
-
-  GraphBuilder& builder_;
-  BucketLimits limits_;
-  std::vector<Bucket> buckets_;
+  std::int64_t large_ =
+      64
+      << 10;  ///< from here on an all-reduce runs separately: a bucket would copy more than it saves
+  std::int64_t full_ = 1 << 20;
+  std::vector<Bucket> open_;
 };
 
 }  // namespace trireme::partition

@@ -1,5 +1,4 @@
-// From placed steps to the graph of one rank: the tasks of its row of the pipeline table in order, each with the turns
-// that RunOrder assigns to it. Callable from any thread.
+// From placed steps to the graph of one rank. Callable from any thread.
 #pragma once
 
 #include "partition/placed.h"

@@ -3,21 +3,11 @@
 #pragma once
 
 #include "graph/outline.h"
-#include "partition/messages.h"
-#include "partition/placed.h"
-#include "partition/run_order.h"
+#include "partition/rank_writer.h"
 #include "partition/shard_types.h"
 #include "trireme/rank_graph.h"
 
 namespace trireme::partition {
-
-/// What all ranks of a plan share.
-struct SharedOrder {
-  const Placed& placed;
-  const PipelineTable& table;
-  const RunOrder& order;
-  const Messages& messages;
-};
 
 /// The outline at a place; not fused yet. `types` are those of the place's coordinates. Throws as lower().
 [[nodiscard]] Outline outline_at(const SharedOrder& shared, const RankPlace& place,
