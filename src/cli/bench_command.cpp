@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "cli/commands.h"
-#include "cli/host_file.h"
+#include "command_line/host_file.h"
 #include "cli/load_cluster.h"
 #include "cli/names.h"
 #include "command_line/files.h"

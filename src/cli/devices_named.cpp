@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/host_file.h"
+#include "command_line/host_file.h"
 #include "trireme/cpu_device.h"
 #include "trireme/cuda_device.h"
 #include "trireme/error.h"

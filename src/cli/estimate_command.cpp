@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "cli/commands.h"
 #include "command_line/patience.h"
@@ -58,24 +59,17 @@ void run(const EstimateArguments& args) {
                                 report, {.terminal = standard_output(), .ops = args.ops}));
 }
 
-std::string words(const std::vector<std::string>& names) {
-  std::string out;
-  for (const std::string& name : names) {
-    out += (out.empty() ? "" : " ") + name;
-  }
-  return out;
-}
-
 void add_what_options(Command& command, EstimateArguments& args) {
   command.add_option("-m,--model", args.estimate.model,
-                     "a config.json, its folder, or one of: " + words(architecture_names()));
+                     fmt::format("a config.json, its folder, or one of: {}",
+                                 fmt::join(architecture_names(), " ")));
   command.add_option("-b,--batch", args.estimate.batch, "sequences per step on each device",
                      integer_in(std::int64_t{1}, kMax));
   command.add_option("-t,--length", args.estimate.length,
                      "tokens per sequence (default: the model's context, at most 8192)",
                      integer_in(std::int64_t{1}, kMax));
   command.add_option("-d,--device", args.estimate.device,
-                     "one of: " + words(device_preset_names()));
+                     fmt::format("one of: {}", fmt::join(device_preset_names(), " ")));
   command.add_option("--devices", args.estimate.devices,
                      "number of devices, each with its own batch", integer_in(1, 1 << 24));
   command.add_option("--dtype", args.estimate.dtype, "one of: bf16 f16 tf32 f32 f64");
@@ -135,8 +129,9 @@ void add_estimate_command(Command& app) {
   for (const Example& shown : all_examples()) {
     names.push_back(shown.name);
   }
-  Option* shown = command->add_option("--example", args->example,
-                                      "show a worked example; one of: " + words(names));
+  Option* shown =
+      command->add_option("--example", args->example,
+                          fmt::format("show a worked example; one of: {}", fmt::join(names, " ")));
   command
       ->add_option("--set", args->set,
                    "NAME=NUMBER: replace a given number of the example; repeat for several")

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/host_file.h"
+#include "command_line/host_file.h"
 #include "trireme/cluster_file.h"
 #include "trireme/error.h"
 

@@ -1,16 +1,12 @@
 #include "cli/measure_host.h"
 
 #include <cstdio>
-#include <filesystem>
-#include <system_error>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "cli/host_file.h"
 #include "trireme/compute_probe.h"
 #include "trireme/cpu_device.h"
-#include "trireme/error.h"
 #include "trireme/sample_steps.h"
 
 namespace trireme::cli {
@@ -36,18 +32,6 @@ measure::HostProbe measure_host(const measure::ProbeOptions& options) {
     fmt::print(stderr, "\r\x1b[K");
   }
   return probe;
-}
-
-std::string writable_host_file() {
-  std::string path = host_file_path();
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) {
-    throw Error(ErrorKind::System,
-                fmt::format("cannot create the folder '{}': {}", folder.string(), error.message()));
-  }
-  return path;
 }
 
 }  // namespace trireme::cli

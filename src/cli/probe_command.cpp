@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/measure_host.h"
 #include "command_line/files.h"
+#include "command_line/host_file.h"
 #include "command_line/patience.h"
 #include "report/probe_text.h"
 #include "trireme/bench.h"

@@ -10,7 +10,7 @@
 
 #include "cli/commands.h"
 #include "cli/devices_named.h"
-#include "cli/host_file.h"
+#include "command_line/host_file.h"
 #include "cli/inference_options.h"
 #include "cli/measure_host.h"
 #include "cli/train_display.h"

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
-#include "cli/host_file.h"
+#include "command_line/host_file.h"
 #include "cli/program.h"
 #include "trireme/cluster.h"
 #include "trireme/comm.h"

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "cli/host_file.h"
+#include "command_line/host_file.h"
 #include "cli/training_runs.h"
 #include "predict/measured_host.h"
 #include "trireme/cluster.h"

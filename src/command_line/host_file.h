@@ -13,6 +13,8 @@ namespace trireme::cli {
 /// $XDG_CACHE_HOME/trireme/HOST.cluster.json, or under ~/.cache. Throws Error(Usage) if the
 /// environment names neither.
 [[nodiscard]] std::string host_file_path();
+/// The same, whose folder it creates.
+[[nodiscard]] std::string writable_host_file();
 /// The cluster in that file; nothing if the file does not exist. Throws Error if it cannot be read.
 [[nodiscard]] std::optional<Cluster> load_host_file();
 /// The same, but nothing if there is no such folder or the file cannot be read: for what is better with it, but works

@@ -1,7 +1,10 @@
-#include "cli/host_file.h"
+#include "command_line/host_file.h"
 
 #include <cstdlib>
 #include <filesystem>
+#include <system_error>
+
+#include <fmt/format.h>
 
 #include "trireme/cluster_file.h"
 #include "trireme/error.h"
@@ -34,6 +37,18 @@ std::string host_file_path() {
                 "no folder for the costs of this host: set HOME or XDG_CACHE_HOME");
   }
   return folder + "/" + measure::host_name() + ".cluster.json";
+}
+
+std::string writable_host_file() {
+  std::string path = host_file_path();
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    throw Error(ErrorKind::System,
+                fmt::format("cannot create the folder '{}': {}", folder.string(), error.message()));
+  }
+  return path;
 }
 
 std::optional<Cluster> load_host_file() {
