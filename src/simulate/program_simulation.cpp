@@ -19,102 +19,15 @@
 #include "program/traffic.h"
 #include "simulate/communication_times.h"
 #include "simulate/shared_cores.h"
+#include "simulate/step_recorder.h"
 #include "trireme/error.h"
 
 namespace trireme::simulate {
 namespace {
 
-constexpr double kUnknown = std::numeric_limits<double>::infinity();
-
-/// A communication op of a rank: where it is, and when it took place.
-struct Exchange {
-  double issued = kUnknown;
-  double ready = kUnknown;  ///< when all ranks that it needs have issued it
-  double start = kUnknown;  ///< of the transfer: later if links are busy
-  double end = kUnknown;
-};
-
 struct Spot {
   int rank = 0;
   std::size_t at = 0;
-};
-
-/// Appends the spans of a step to a trace, on the tracks that a run has.
-class Recorder {
- public:
-  Recorder(Trace& trace, std::size_t ranks) : trace_(trace) {
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-      const std::string process = fmt::format("rank {}", rank);
-      tracks_.push_back(
-          {process, trace.add_track(process, "compute"), trace.add_track(process, "waiting"), {}});
-    }
-  }
-
-  void compute(int rank, const Instruction& what, const Work& work, double start, double end) {
-    add(tracks_[rank].compute, what, start, end,
-        {{"block", std::int64_t{what.block}},
-         {"flops", work.products + work.others},
-         {"bytes", work.bytes}});
-  }
-  void wait(int rank, const Instruction& what, double start, double end) {
-    add(tracks_[rank].waiting, what, start, end, {{"block", std::int64_t{what.block}}});
-  }
-  void exchange(int rank, const Instruction& what, const Exchange& times, double bytes) {
-    std::vector<TraceArg> args{{"bytes", bytes}};
-    for (const char* name : {"group", "to", "from", "tag"}) {
-      add_attribute(what, name, args);
-    }
-    add(free_track(rank, times), what, times.start, times.end, std::move(args));
-  }
-
- private:
-  struct Lane {
-    TrackId track{};
-    double free = 0;
-  };
-  struct Tracks {
-    std::string process{};
-    TrackId compute{};
-    TrackId waiting{};
-    std::vector<Lane> lanes{};
-  };
-
-  static void add_attribute(const Instruction& what, const char* name,
-                            std::vector<TraceArg>& args) {
-    const auto found = what.attributes.find(name);
-    if (found == what.attributes.end()) {
-      return;
-    }
-    if (const auto* number = std::get_if<std::int64_t>(&found->second)) {
-      args.push_back({name, *number});
-    } else if (const auto* word = std::get_if<std::string>(&found->second)) {
-      args.push_back({name, *word});
-    }
-  }
-  void add(TrackId track, const Instruction& what, double start, double end,
-           std::vector<TraceArg> args) {
-    trace_.add_span({.track = track,
-                     .name = std::string(what.op->name),
-                     .category = std::string(to_text(what.phase)),
-                     .start = {start},
-                     .duration = {end - start},
-                     .args = std::move(args)});
-  }
-  TrackId free_track(int rank, const Exchange& times) {
-    Tracks& own = tracks_[rank];
-    for (Lane& lane : own.lanes) {
-      if (lane.free <= times.start) {
-        lane.free = times.end;
-        return lane.track;
-      }
-    }
-    own.lanes.push_back(
-        {trace_.add_track(own.process, fmt::format("exchanges {}", own.lanes.size())), times.end});
-    return own.lanes.back().track;
-  }
-
-  Trace& trace_;
-  IndexedVector<int, Tracks> tracks_;
 };
 
 class ProgramSimulator {
@@ -512,7 +425,7 @@ class ProgramSimulator {
   SimulationReport report_;
   std::optional<CoreTimeline> timeline_;  ///< if ranks share cores
   std::vector<Piece> pieces_;             ///< likewise: times to add to the report
-  std::optional<Recorder> recorder_;      // after the report, whose trace it fills
+  std::optional<StepRecorder> recorder_;  // after the report, whose trace it fills
 };
 
 }  // namespace
