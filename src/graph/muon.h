@@ -16,7 +16,7 @@ inline constexpr int kIterations = 5;
 /// Keeps a matrix of zeros as it is.
 inline constexpr double kTiny = 1e-7;
 
-/// What the dimensions of p mean: the first `batch` count matrices, the next `rows` run over their rows, the others over
+/// The roles of p's dimensions: the first `batch` count matrices, the next `rows` run over their rows, the others over
 /// their columns.
 struct Matrices {
   std::int64_t count = 1;
@@ -25,8 +25,8 @@ struct Matrices {
 };
 [[nodiscard]] Matrices matrices_of(const Signature& s);
 
-/// What an orthogonal matrix is multiplied by, so that the root mean square of its elements is 0.2 like that of a step of
-/// AdamW, and both take the same learning rate (Liu et al., 2025).
+/// The scale of an orthogonal matrix, chosen so that the root mean square of its elements is 0.2, as in a step of
+/// AdamW, so that both use the same learning rate (Liu et al., 2025).
 [[nodiscard]] double scale_of(const Matrices& matrices);
 
 }  // namespace trireme::muon

@@ -1,6 +1,6 @@
-// Outline: a graph as far as order and memory go. Which node reads and writes which values, and how large they are;
-// without names, attributes and shapes. It is cheap to make for one rank of a large plan, whose graph nobody needs.
-// Plain data; any thread.
+// Outline: a graph reduced to order and memory: the values that each node reads and writes, and their sizes; without
+// names, attributes and shapes. Cheap to build for one rank of a large plan whose graph is not needed. Plain data; any
+// thread.
 #pragma once
 
 #include <cstdint>

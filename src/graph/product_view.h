@@ -4,7 +4,7 @@
 //
 //   y[batch, rows, columns] = a[batch, rows, summed] b[batch, summed, columns]
 //
-// whatever the operands' layout.
+// for any layout of the operands.
 #pragma once
 
 #include <compare>

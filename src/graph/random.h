@@ -1,6 +1,5 @@
-// Random numbers that are functions, not sequences: the number at (seed, step, index) is always the same, whichever
-// device computes it and when. So a recomputed mask in the backward is the same, and the shards of a tensor on several
-// devices are consistent.
+// Random numbers as functions, not sequences: the number at (seed, step, index) is always the same, on every device and
+// at any time. So the backward recomputes the same mask, and the shards of a tensor on several devices are consistent.
 //
 // The generator is Philox-4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3; SC 2011):
 // ten rounds of two 32 x 32 -> 64 bit products scramble a counter of 128 bits under a key of 64. One call yields four

@@ -68,7 +68,7 @@ const Op* find_built_in(std::string_view name) {
   return it != rows().end() && it->name == name ? &*it : nullptr;
 }
 
-/// Those of the program.
+/// Ops registered by the program.
 class RegisteredOps {
  public:
   [[nodiscard]] const Op* find(std::string_view name) {
@@ -83,7 +83,7 @@ class RegisteredOps {
 
  private:
   Mutex mutex_;
-  std::deque<Op> ops_ TRIREME_GUARDED_BY(mutex_);  ///< they stay where they are
+  std::deque<Op> ops_ TRIREME_GUARDED_BY(mutex_);  ///< stable addresses
 };
 
 RegisteredOps& registered_ops() {

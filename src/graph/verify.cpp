@@ -1,4 +1,4 @@
-// The invariants of every graph, checked in the order in which a reader would ask.
+// The invariants of every graph, checked in reading order.
 #include <algorithm>
 #include <set>
 #include <vector>

@@ -2,7 +2,7 @@
 // (Ainslie et al., GQA, 2023): of H = G r heads, head h uses key/value head h / r. G = H is plain multi-head attention,
 // G = 1 multi-query.
 //
-//   score[s] = scale q[t] . k[s]             scale 0 stands for 1 / sqrt(D)
+//   score[s] = scale q[t] . k[s]             scale 0 means 1 / sqrt(D)
 //   lse[t]   = ln of the sum of e^score[s]   over the keys that t sees
 //   y[t]     = sum of e^(score[s] - lse[t]) v[s]
 //
@@ -17,12 +17,12 @@
 //   FLOPs of products: forward 2 x 2 B H T S D, backward 5 x 2 B H T S D (scores, dv, dp, dq, dk)
 //
 // Heads can be sharded by G, the groups, or by r within the groups; then dk and dv are partial sums. Keys can be
-// processed in turn, a KV shard at a time, which begins at a later position: start is smaller by that much.
+// processed in turn, a KV shard at a time; a shard at a later position has a start that is smaller by as much.
 // attention_merge combines the results of two sets of keys, a and b (Liu et al., Ring Attention, 2023):
 //
 //   lse = ln(e^lse_a + e^lse_b),  y = y_a e^(lse_a - lse) + y_b e^(lse_b - lse)
 //
-// The backward of a KV shard takes the lse and the y of all; dq is the sum over the shards.
+// The backward of a KV shard takes the lse and y of the full attention; dq is the sum over the shards.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -125,7 +125,7 @@ Factors factors(const Signature& s) {
           .outputs = {dims.query, dims.lse}};
 }
 
-/// A shard of T begins at a later position; a shard of S moves its first key closer.
+/// A shard of T starts at a later position; a shard of S moves its first key closer.
 Attributes part_of(const Signature& whole, std::span<const IndexRange> ranges) {
   const std::size_t q = whole.op->name == "attention" ? 0 : 1;
   Attributes attributes = *whole.attributes;

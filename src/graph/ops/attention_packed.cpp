@@ -1,8 +1,8 @@
-// attention_packed: the attention of attention.cpp with q, k and v in one tensor, one after the other along the heads:
-// qkv[B,T,H+2G,D] has H heads of q, then G of k, then G of v. One product makes it from x, and its backward makes the
-// gradient of all three, of which one product takes that of x. A pass makes these nodes on the graph of a rank, after
-// partitioning. Queries need the keys of the whole sequence, and heads of one operand lie at different places, so only B
-// can be sharded.
+// attention_packed: the attention of attention.cpp with q, k and v in one tensor, concatenated along the heads:
+// qkv[B,T,H+2G,D] has H heads of q, then G of k, then G of v. One product computes it from x; the backward yields the
+// gradient of all three, from which one product computes that of x. A pass creates these nodes on the graph of a rank,
+// after partitioning. Queries need the keys of the whole sequence, and each operand's heads start at a different
+// offset, so only B can be sharded.
 //
 //   attention_packed           qkv -> y[B,T,H,D], lse[B,H,T]
 //   attention_packed_backward  dy, qkv, y, lse -> dqkv
@@ -25,7 +25,7 @@ std::array<std::int64_t, 3> heads_of(const Signature& s, std::size_t qkv) {
   return {queries, others / 2, others / 2};
 }
 
-/// The node of `op` with q, k and v apart: its types and this node's attributes.
+/// The node of `op` with separate q, k and v: its types and this node's attributes.
 Signature apart(const Signature& s, std::string_view op, std::size_t qkv) {
   Signature result{.op = &op_named(op), .inputs = {}, .attributes = s.attributes};
   for (std::size_t k = 0; k < s.inputs.size(); ++k) {

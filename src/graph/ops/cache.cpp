@@ -1,11 +1,11 @@
 // Attention with a key-value cache, for generating text. A graph takes the next T tokens of each sequence, whose
 // positions are an input, so that one program serves every position; the keys and values of earlier tokens are state.
 //
-//   cache_write    y = cache, except y[b, positions[b,t], :] = x[b,t,:]; the last t counts where positions repeat
+//   cache_write    y = cache, except y[b, positions[b,t], :] = x[b,t,:]; if positions repeat, the last t wins
 //   rope_at        rope (rope.cpp) at these positions, all below `limit`
 //   attention_at   attention (attention.cpp) in which query t sees the keys s <= positions[b,t]
 //
-//   bytes of attention_at: as if all S keys and values were read; a kernel reads only those that are seen
+//   bytes of attention_at: as if all S keys and values were read; a kernel reads only the visible ones
 #include <algorithm>
 #include <cmath>
 #include <numeric>

@@ -3,9 +3,9 @@
 //   loss[..] = lse - logits[.., target],  lse = ln of the sum of e^logits over the row's classes
 //   dlogits[..,v] = dloss[..] (e^(logits[..,v] - lse) - [v is the target])
 //
-// A row has `classes` classes (0: all of it); what follows is padding, which does not count and whose gradient is 0. A
-// target of -1 is ignored: its loss and its gradient are 0. It equals reduce_max, the four ops of cross_entropy.cpp, and
-// needs the gradient of the loss beforehand, which of a mean is a constant.
+// A row has `classes` classes (0: the whole row); the rest is padding, which is ignored and has gradient 0. A target of
+// -1 is ignored: its loss and its gradient are 0. It equals reduce_max, the four ops of cross_entropy.cpp, and needs
+// the gradient of the loss beforehand, which is a constant for a mean.
 #include <algorithm>
 #include <cmath>
 

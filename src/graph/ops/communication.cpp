@@ -5,8 +5,8 @@
 //   all_gather:     y = all ranks' x side by side along `dimension`, which is `size` long then
 //   reduce_scatter: y = this rank's block, along `dimension`, of the sum of all ranks' x
 //   all_to_all:     reshards x, sharded along `from`, to y, sharded along `to`
-//   send, receive:  one tensor from one rank to another; the pair has a unique tag. The send must be done when
-//                   what this rank receives with the tag `until` is there (-1: at the end of the step): that shows
+//   send, receive:  one tensor from one rank to another; the pair has a unique tag. The send is due once
+//                   the message with the tag `until` has arrived (-1: at the end of the step), which proves
 //                   that the other rank has posted the receive
 //   wait:           nothing that follows starts before these sends are done
 //
@@ -104,7 +104,7 @@ std::vector<TensorType> infer_receive(const Signature& s) {
   return {{parse_dtype(s.text("dtype")), Shape(s.integers("shape"))}};
 }
 
-/// Nothing is sharded: partitioning comes before these ops are added.
+/// No sharding: partitioning happens before these ops are added.
 Factors factors(const Signature& s) {
   Factors result;
   const auto add = [&](const Shape& shape) {

@@ -15,7 +15,7 @@
 namespace trireme::ops::conv {
 namespace {
 
-/// The three tensors of a convolution, whichever two of them are the node's inputs.
+/// The three tensors of a convolution; any two of them may be the node's inputs.
 struct Convolution {
   Shape x{};  ///< [N,C,H,W]
   Shape w{};  ///< [O,C,KH,KW]

@@ -5,10 +5,10 @@
 //
 // and random_normal: a tensor of standard normal numbers from the same generator, graph/random.h.
 //
-// Nothing is kept for the backward, which recomputes the same mask. A node that computes a shard of a tensor says so:
-// `whole` is the full shape, `offset` is where the shard begins, and elements are numbered in the full tensor. So any
-// sharding works, as long as shards get their offsets. Both empty: the tensor is not sharded. With x[4,6] sharded by
-// columns in two, the second shard has offset=[0,3] whole=[4,6].
+// The mask is not stored: the backward recomputes it. A node that computes a shard of a tensor has attributes: `whole`
+// is the full shape, `offset` is the start of the shard, and elements are numbered in the full tensor, so any sharding
+// works. Both empty: the tensor is not sharded. With x[4,6] sharded by columns in two, the second shard has
+// offset=[0,3] whole=[4,6].
 #include <fmt/format.h>
 
 #include "base/indexed_vector.h"

@@ -1,6 +1,6 @@
-// einsum: the product of two tensors, summed over the indices that the result does not have. Every matrix product of a
-// model is one: a linear layer "btk,kn->btn", the gradient of its weight "btk,btn->kn", projections to heads
-// "btc,chd->bthd", batched experts "egpc,ecf->egpf".
+// einsum: the product of two tensors, summed over the indices missing from the result. Every matrix product of a model
+// is one: a linear layer "btk,kn->btn", the gradient of its weight "btk,btn->kn", projections to heads "btc,chd->bthd",
+// batched experts "egpc,ecf->egpf".
 //
 // The equation defines the op's factors. The gradient of an operand is the einsum of the result's gradient with the
 // other operand, with the letters swapped.

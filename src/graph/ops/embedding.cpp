@@ -4,8 +4,8 @@
 //
 // The backward adds up the gradients of equal ids: dtable[v,c] = sum of dy[..,c] where ids[..] = v.
 //
-// A shard of the table has the rows from `first` on of `whole` (0: as many as it has); other ids give 0, so that the
-// shards' results add up to the full result.
+// A shard of the table starts at row `first` of `whole` rows (0: unsharded); other ids return 0, so that the shards'
+// results add up to the full result.
 //
 //   bytes = ids, the rows that are read, and y; the rest of the table is not touched
 #include <optional>

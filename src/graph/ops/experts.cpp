@@ -6,7 +6,7 @@
 //   expert_dispatch: y[e,g,c,:] = the sum of x[g,n,:] over the choices with slots[g,n,k] = e C + c
 //   expert_combine:  out[g,n,:] = the sum over k of gates[g,n,k] y[e,g,c,:] where slots[g,n,k] = e C + c,
 //                    without dropped choices
-//   expert_load:     counts[e] = how many of all choices are e, for the balance loss
+//   expert_load:     counts[e] = the number of choices of e, for the balance loss
 //
 // In a group, slots go to the first choices of all tokens, in order, then to the second choices, and so on, as in
 // GShard: a token's second choice never displaces another's first. Each slot is assigned once, so that a row of a

@@ -1,5 +1,5 @@
-// The files of this folder, each of which defines the rows of one op or of a family. Each has a namespace of its own, so
-// that all can name their parts alike: infer, factors, work, gradient, reference.
+// The files of this folder, each of which defines the rows of one op or a family of ops. Each has its own namespace, so
+// that all can use the same names: infer, factors, work, gradient, reference.
 #pragma once
 
 #include <vector>

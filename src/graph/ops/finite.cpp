@@ -1,10 +1,10 @@
-// select, next_loss_scale: what loss scaling decides with. A step whose gradients overflowed is not taken.
+// select, next_loss_scale: the decisions of loss scaling. A step whose gradients overflow is skipped.
 //
-//   select:          a if the condition is not 0, else b, all of it
-//   next_loss_scale: the scale of the next step, from this one's and how many went well since it last changed
+//   select:          all of a if the condition is not 0, else all of b
+//   next_loss_scale: the next step's scale, from this step's and the number of good steps since the last change
 //
-// If the step was finite, it counts as good; after `interval` good steps the scale doubles, up to `most`. If it was not
-// but the loss is, gradients overflowed: the scale halves, down to `least`, and `lowered` is 1. If it is `least`
+// If the step was finite, it counts as good; after `interval` good steps the scale doubles, up to `most`. If only the
+// loss is finite, gradients overflowed: the scale halves, down to `least`, and `lowered` is 1. If it is `least`
 // already, or if the loss itself is not finite, no scale helps: nothing changes and `lowered` is 0.
 #include <algorithm>
 #include <cmath>

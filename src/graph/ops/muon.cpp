@@ -6,7 +6,7 @@
 //
 // The iterations mix all elements of a matrix, so its dimensions cannot be sharded: a rank that has a shard gathers the
 // whole matrix for the update and keeps its shard of the result. Separate matrices, such as those of experts, can be on
-// separate ranks. Types and skipped steps are those of the other optimizers.
+// separate ranks. Types and skipped steps follow the other optimizers.
 #include "graph/muon.h"
 
 #include <algorithm>

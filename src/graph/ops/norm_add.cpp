@@ -1,5 +1,5 @@
 // layer_norm_backward_add, rms_norm_backward_add: the backward of a norm whose dx is added to another gradient of x, as
-// beside a residual connection: dx = addend + what the norm's backward returns. All else is that of the norm's own op.
+// in a residual connection: dx = addend + the norm's backward. Everything else follows the norm's own op.
 #include <array>
 #include <string_view>
 

@@ -11,7 +11,7 @@ namespace trireme::ops {
 /// The new p and the new states, as many as the op has results after the first. Checks all operands.
 [[nodiscard]] std::vector<TensorType> infer_optimizer_step(const Signature& s);
 
-/// For references: if g_scale skips the step, makes every result the old value and returns true.
+/// For references: if g_scale skips the step, sets every result to the old value and returns true.
 [[nodiscard]] bool keeps_old(std::span<const Dense> in, std::span<Dense> out);
 
 }  // namespace trireme::ops

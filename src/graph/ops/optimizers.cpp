@@ -13,8 +13,8 @@
 //   lion      p' = p - lr (sign(beta1 m + (1 - beta1) d) + decay p),  m' = beta2 m + (1 - beta2) d
 //             (Chen et al., 2023)
 //
-// A g_scale that is 0 or not finite skips the step: every result is the old value, whatever the
-// gradient holds. clip_scale gives 0 when the gradients' norm is not finite.
+// A g_scale that is 0 or not finite skips the step: every result is the old value, regardless of the gradient.
+// clip_scale returns 0 if the gradients' norm is not finite.
 //
 // Gradients have the parameter's type or f32; for a parameter in f32, which may be the master copy of a 16-bit one,
 // they may be bf16 or f16. State is f32, or f64 for a parameter in f64. lr and g_scale are f32; they may be f64 if

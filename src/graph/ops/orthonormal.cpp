@@ -13,7 +13,7 @@
 namespace trireme::ops::orthonormal {
 namespace {
 
-/// Below this share of its original length, what is left of a column is only rounding error.
+/// A column whose norm falls below this share of its original norm is only rounding error.
 constexpr double kNothing = 1e-6;
 
 std::vector<TensorType> infer(const Signature& s) {

@@ -1,4 +1,4 @@
-// Compact encodings, in which gradients are sent. Each row, of n elements, independently:
+// Compact encodings of gradients. Each row of n elements is encoded independently:
 //
 //   largest:      the indices of the k elements of largest magnitude, ascending; ties prefer lower indices.
 //                 A NaN is larger than all. (top_k_backward restores them, and adds up those with the same index.)

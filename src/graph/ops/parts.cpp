@@ -2,9 +2,8 @@
 //
 //   y[0] = x, y[i] = 0 for the others
 //
-// Any terms with the right sum will do: if x is partial along the mesh axis `axis`, the terms are those of the devices,
-// and nothing is communicated. The nodes that follow then see each device's term before the reduction, which
-// compressing a gradient needs.
+// Any terms with the right sum work: if x is partial along the mesh axis `axis`, they are the devices' terms, without
+// communication. The following nodes see each device's term before the reduction, which compressing a gradient needs.
 #include <algorithm>
 
 #include "graph/ops/families.h"

@@ -1,4 +1,4 @@
-// Products with what follows them, so that the result is written once:
+// Products fused with the ops that follow, so that the result is written once:
 //
 //   einsum_add            y = a b + addend
 //   einsum_bias           y = a b + bias
@@ -7,7 +7,7 @@
 //   einsum_gelu_backward  y = gelu'(x) a b
 //
 // a b is the einsum of their equation. The bias has the last dimensions of the result, the addend and x all of them.
-// Passes make these nodes from einsum, add, gelu and gelu_backward, whose references they use; nothing is rounded in
+// Passes create these nodes from einsum, add, gelu and gelu_backward, whose references they use; nothing is rounded in
 // between.
 #include <algorithm>
 #include <array>

@@ -109,7 +109,7 @@ std::vector<ValueId> sum_gradient(GradientQuery& q) {
                           {"axes", q.node.attributes.at("axes")}})};
 }
 
-// broadcast: the reverse of a sum. The axes are those of the result that the input does not have.
+// broadcast: the reverse of a sum. The axes are the result's axes that the input lacks.
 
 std::vector<TensorType> infer_broadcast(const Signature& s) {
   Shape shape(s.integers("shape"));

@@ -9,7 +9,7 @@
 // `inverse` rotates back: the gradient, because a rotation's transpose is its inverse.
 //
 // `heads` counts the leading heads to rotate, such as those of q and k in a packed tensor; the others do not change. 0
-// stands for all.
+// means all.
 //
 // A shard of T from position 100 on has start + 100. D is never sharded, because the halves of a pair are far apart.
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Ops that move elements and change none: reshape, permute, slice, pad, concat.
+// Ops that move elements without changing them: reshape, permute, slice, pad, concat.
 //
 //   reshape: the same elements in the same order under another shape
 //   permute: y's dimension d is x's dimension order[d]
@@ -8,8 +8,8 @@
 //
 // The factors of a reshape are found by repeatedly taking, from the outermost dimension inwards, the smaller of the two
 // remaining sizes if it divides the other: [B,T,C] -> [B,T,H,D] makes C run over H and D, and [2,6] -> [4,3] has the
-// factors 2, 2, 3. Where neither divides the other, nothing can be sharded until the products match again: [5,2,3] ->
-// [5,3,2] has the factor 5 and separate dimensions that stay whole.
+// factors 2, 2, 3. If neither divides the other, nothing can be sharded until the products match again: [5,2,3] ->
+// [5,3,2] has the factor 5 and separate unsharded dimensions.
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -70,7 +70,7 @@ class Side {
   Side(const Shape& shape, std::vector<Factor>& factors)
       : dims_(shape.dims()), factors_(factors), runs_(dims_.size()) {}
 
-  /// What is left of the dimension, after advancing to the next one if nothing is; 1: no more.
+  /// The rest of the dimension, after advancing to the next one if nothing is left; 1: no more.
   std::int64_t rest() {
     while (rest_ == 1 && next_ < dims_.size()) {
       rest_ = dims_[next_++];
@@ -82,7 +82,7 @@ class Side {
     runs_[next_ - 1].push_back(static_cast<std::int32_t>(factors_.size()) - 1);
     rest_ /= factors_.back().size;
   }
-  /// What is left of the dimension stays whole. Returns its size.
+  /// Keeps the rest of the dimension unsharded. Returns its size.
   std::int64_t take_whole() {
     const std::int64_t size = rest();
     factors_.push_back({size, Factor::Split::Never});

@@ -11,7 +11,7 @@ namespace trireme::ops {
 /// A target whose row has no loss and no gradient.
 inline constexpr double kIgnored = -1;
 
-/// How many classes there are: the attribute, where 0 stands for as many as there are logits.
+/// The number of classes: the attribute, or the number of logits if it is 0.
 [[nodiscard]] inline std::int64_t classes_of(const Signature& s, std::size_t logits) {
   return s.integer("classes") > 0 ? s.integer("classes") : s.shape(logits).dims().back();
 }

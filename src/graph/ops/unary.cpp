@@ -1,5 +1,5 @@
-// Functions of one number, applied to every element: y = f(x). Each row of
-// graph/unary_functions.h also makes NAME_backward, which multiplies the result's gradient with f'(x).
+// Functions of one number, applied to every element: y = f(x). Each row of graph/unary_functions.h also defines
+// NAME_backward, which multiplies the result's gradient by f'(x).
 #include <cmath>
 #include <numbers>
 

@@ -1,6 +1,6 @@
 // Windows: rectangles that slide over the last two dimensions of an image, for convolutions and pools. A window at
-// place (i, j) covers the rows i stride - padding + 0 .. kernel-1, and likewise columns; what is outside of the image
-// is padding.
+// place (i, j) covers the rows i stride - padding + 0 .. kernel-1, and likewise columns; pixels outside the image are
+// padding.
 #pragma once
 
 #include <array>
