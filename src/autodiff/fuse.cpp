@@ -1,4 +1,4 @@
-// Fuses groups of element-wise nodes; which ones, fusion_groups.h says.
+// Fuses the groups of element-wise nodes found by fusion_groups.h.
 #include <algorithm>
 #include <map>
 #include <utility>

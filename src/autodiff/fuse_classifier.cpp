@@ -33,7 +33,7 @@ constexpr std::int64_t kPaddedTo = 128;
 
 /// The nodes of one cross-entropy, by index, and how its classes are padded.
 struct Classifier {
-  std::size_t product = 0;  ///< that makes the logits
+  std::size_t product = 0;  ///< computes the logits
   std::size_t top = 0;
   std::size_t sums = 0;
   std::size_t loss = 0;
@@ -48,7 +48,7 @@ class ClassifierFinder {
  public:
   explicit ClassifierFinder(const Graph& graph) : graph_(graph), readers_(graph) {}
 
-  /// By the node that makes dlogits. Nothing if the nodes around it are not as above.
+  /// Found by the node that computes dlogits. nullopt if the nodes around it do not match the pattern above.
   [[nodiscard]] std::optional<Classifier> find(std::size_t sums_backward) const {
     Classifier c{.sums_backward = sums_backward};
     if (!find_nodes(c) || !nothing_else_reads(c) || !find_early(c)) {
@@ -232,7 +232,7 @@ class ClassifierFusion {
                                                 {{"before", before}, {"after", after}});
   }
 
-  /// Products of padded gradients take the padded weight, or lose the padding.
+  /// Products of padded gradients use the padded weight, or strip the padding.
   void copy(std::size_t n) {
     const Node& node = graph_.nodes()[n];
     const auto padded = std::ranges::find_if(node.inputs, [&](ValueId id) {
@@ -265,7 +265,7 @@ class ClassifierFusion {
 
   const Graph& graph_;
   Rebuild rebuild_;
-  std::map<std::size_t, Classifier> at_loss_;  ///< by the node that makes the loss
+  std::map<std::size_t, Classifier> at_loss_;  ///< by the node that computes the loss
   std::map<ValueId, Classifier> dlogits_;
   std::map<ValueId, ValueId> padded_;  ///< by weight
   std::set<std::size_t> skipped_;

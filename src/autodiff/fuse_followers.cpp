@@ -1,4 +1,4 @@
-// Replaces nodes and what follows them by one node, where nothing else needs what is in between:
+// Fuses nodes with their followers if no other node needs the intermediate results:
 //
 //   einsum, add of a bias                     einsum_bias
 //   einsum, add of a bias, gelu               einsum_bias_gelu, which keeps gelu's operand for the backward
@@ -8,7 +8,7 @@
 //   layer_norm_backward, add                  layer_norm_backward_add; rms_norm likewise
 //   adamw, cast of the new parameter          adamw_rounded
 //
-// The new node stands where the last of them was, so its operands exist.
+// The new node takes the place of the last one, so its operands exist.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -93,7 +93,7 @@ class FollowerFusion {
     const std::optional<std::size_t> reader = readers_.only(value);
     return reader && node(*reader).op->name == op && !is_taken(*reader) ? reader : std::nullopt;
   }
-  /// What an `add` adds to one of its operands.
+  /// The other operand of an `add`.
   [[nodiscard]] ValueId other_operand(std::size_t sum, ValueId one) const {
     return node(sum).inputs[node(sum).inputs[0] == one ? 1 : 0];
   }
@@ -148,7 +148,7 @@ class FollowerFusion {
     }
   }
 
-  /// The value's first reader, if it is a gelu: all others read what the fused node keeps.
+  /// The value's first reader, if it is a gelu: all others read the operand that the fused node keeps.
   [[nodiscard]] std::optional<std::size_t> first_gelu(ValueId x) const {
     const std::vector<std::size_t>& readers = readers_.of(x);
     const bool found =
@@ -198,7 +198,7 @@ class FollowerFusion {
   const Fusions& wanted_;  // owned by the caller for the duration of the call
   Readers readers_;
   std::vector<std::optional<Replacement>> replaced_;  ///< by node: the last of those replaced
-  std::vector<bool> is_gone_;                         ///< by node: one of the others
+  std::vector<bool> is_gone_;                         ///< by node: fused into another
 };
 
 }  // namespace

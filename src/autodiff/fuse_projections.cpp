@@ -1,4 +1,4 @@
-// Replaces the three products of one x that an attention needs, with biases or rotations where there are any,
+// Replaces the three products of one x that an attention needs, with biases or rotations if any,
 //
 //   q, k, v = einsum(x, wq), einsum(x, wk), einsum(x, wv)      add of a bias, rope of q and k
 //   y, lse = attention(q, k, v)
@@ -6,7 +6,7 @@
 //   dx = the sum of einsum(dq, wq), einsum(dk, wk), einsum(dv, wv)
 //   dwq, dwk, dwv = einsum(x, dq), einsum(x, dk), einsum(x, dv), and the biases' gradients
 //
-// by one of each kind, on tensors that hold q, k and v one after the other along the heads:
+// with one of each kind, on tensors that concatenate q, k and v along the heads:
 //
 //   qkv = einsum(x, concat(wq, wk, wv))                        add of concat(bq, bk, bv), rope of the first heads
 //   y, lse = attention_packed(qkv)
@@ -88,7 +88,7 @@ class ProjectionPacker {
     builder().rename(packed, graph_.value(first_part).name + ".packed");
   }
 
-  /// This operand of the three nodes, one after the other.
+  /// The concatenation of this operand of the three nodes.
   ValueId packed_operands(const PackedStep& step, std::size_t operand, std::size_t axis) {
     std::vector<ValueId> parts;
     for (const std::size_t n : step.nodes) {
@@ -141,7 +141,7 @@ class ProjectionPacker {
     replace(step.sum, copy(step, {packed_[step.operand], weights(step)}));
   }
 
-  /// The results of the step's nodes, which lie one after the other along the axis.
+  /// The results of the step's nodes, concatenated along the axis.
   void slice(const PackedStep& step, ValueId whole, std::size_t axis) {
     name(whole, first(step).outputs[0]);
     std::vector<std::int64_t> begin(builder().shape(whole).dims().size(), 0);

@@ -1,10 +1,10 @@
-// Which element-wise nodes of a graph are fused. Callable from any thread.
+// Selects the element-wise nodes of a graph to fuse. Callable from any thread.
 //
 // A node joins its readers' group if all of them are in the same one; so only the last node of a group is read from
 // outside, and the fused node can take its place. One backward sweep finds all groups, because readers come later.
 //
 // A group is confined to one run of nodes of the same phase and block, without messages to or from other stages: sums
-// over micro-batches accumulate as they arrive. Fused at the end, they would keep all parts until then.
+// over micro-batches accumulate on arrival. Fused at the end, they would keep all parts until then.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@ namespace trireme {
 /// By node, its group, identified by its last node. A node that is fused with nothing is its own group.
 [[nodiscard]] std::vector<std::size_t> fusion_groups(const Outline& outline);
 
-/// What a fused node reads, in its order: the operands of these nodes that none of them makes, those of the result's
-/// type first, because they determine the fused node's type.
+/// The inputs of a fused node, in order: the operands that none of its nodes computes, those of the result's type
+/// first, because they determine the fused node's type.
 [[nodiscard]] std::vector<ValueId> fused_inputs(const Outline& outline,
                                                 const std::vector<std::size_t>& nodes);
 

@@ -67,7 +67,7 @@ struct NameOf {
   std::string_view operator()(const Muon&) const { return "muon"; }
 };
 
-/// Those of `trireme train`.
+/// The defaults of `trireme train`.
 std::vector<Optimizer> defaults() {
   return {AdamW{.beta2 = 0.95, .decay = 0.1}, Sgd{}, Momentum{}, Adagrad{}, Lion{}, Muon{}};
 }

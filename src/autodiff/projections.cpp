@@ -31,7 +31,7 @@ class ProjectionFinder {
     return std::move(found_);
   }
 
-  /// By node, whether it belongs to what was found.
+  /// By node, whether it belongs to the match.
   [[nodiscard]] const std::vector<bool>& is_gone() const { return is_gone_; }
 
  private:
@@ -148,7 +148,7 @@ class ProjectionFinder {
     add(at, std::move(step));
     return follow(result);
   }
-  /// The results of these nodes. With two nodes, v stays as it is.
+  /// The results of these nodes. With two nodes, v does not change.
   [[nodiscard]] Parts results(std::size_t value, const std::vector<std::size_t>& nodes) const {
     Parts parts = found_.values[value].parts;
     for (std::size_t k = 0; k < nodes.size(); ++k) {
@@ -301,7 +301,7 @@ class ProjectionFinder {
   Readers readers_;
   std::vector<bool> is_gone_;
   Projection found_;
-  std::vector<std::size_t> gone_;  ///< nodes of it
+  std::vector<std::size_t> gone_;  ///< nodes of the match
 };
 
 }  // namespace

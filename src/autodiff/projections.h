@@ -1,6 +1,6 @@
-// Finds the projections of attentions that fuse_projections.cpp replaces, whose file comment shows what belongs to one. A
-// search starts at the products and follows all that reads their results: the forward, what is recomputed, and the
-// backward, of one micro-batch. It gives up at a reader that belongs to none, such as an exchange of keys. Any thread.
+// Finds the attention projections that fuse_projections.cpp replaces; see its file comment for the pattern. A search
+// starts at the products and follows all readers of their results: the forward, the recomputation and the backward of
+// one micro-batch. It gives up at any other reader, such as an exchange of keys. Any thread.
 #pragma once
 
 #include <array>
@@ -33,7 +33,7 @@ struct PackedStep {
     WeightGradient,
     InputGradient,
   } kind{};
-  std::vector<std::size_t> nodes{};  ///< those of q, k and v, in this order, or their only one
+  std::vector<std::size_t> nodes{};  ///< for q, k and v, in this order, or a single node
   std::size_t operand = 0;           ///< index of a packed value
   std::size_t result = 0;            ///< likewise
   ValueId sum{};                     ///< of an input gradient

@@ -23,7 +23,7 @@ class Readers {
   [[nodiscard]] std::optional<std::size_t> only(ValueId value) const;
   /// Whether nothing but these nodes needs the value.
   [[nodiscard]] bool are_among(ValueId value, const std::vector<std::size_t>& nodes) const;
-  /// The node that makes the value; nothing for a leaf.
+  /// The node that computes the value; nullopt for a leaf.
   [[nodiscard]] std::optional<std::size_t> maker(ValueId value) const;
 
  private:

@@ -40,7 +40,7 @@ class Recomputation {
     rebuild_.copy(node, current(node.inputs));
   }
 
-  /// Recomputes what is needed of a block, once.
+  /// Recomputes the required values of a block, once.
   void repeat(std::int32_t block) {
     if (!repeated_.insert(block).second) {
       return;

@@ -1,4 +1,4 @@
-// What a choice of modes means for a graph: which nodes are recomputed, what is kept, what it costs.
+// Analyzes a choice of recomputation modes for a graph: the recomputed nodes, the kept values, the cost.
 #pragma once
 
 #include <cstdint>

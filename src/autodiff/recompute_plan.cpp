@@ -1,6 +1,6 @@
-// Dynamic programming along the chain of blocks. A block's own mode determines its FLOPs; what it keeps depends on its
-// mode and on that of the previous block, because a value between the two is kept only once even if both reread it. So
-// a partial plan, up to some block, is (bytes kept, FLOPs, last mode), and of two with the same last mode one that is
+// Dynamic programming along the chain of blocks. A block's own mode determines its FLOPs; the values it keeps depend on
+// its mode and the previous block's, because a value between the two is kept only once even if both read it again. So a
+// partial plan, up to some block, is (bytes kept, FLOPs, last mode), and of two with the same last mode one that is
 // worse in both respects can be dropped. Of the remaining plans, the best within the budget is the best of all 3^n.
 //
 // For n identical blocks, about n plans remain after each, so the whole takes O(n^2).

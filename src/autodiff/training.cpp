@@ -226,7 +226,7 @@ class Training {
     loss_scale_ = builder_.state("loss_scale", scalar_);
   }
 
-  /// A new input, unless the forward has it: dropout reads the step too.
+  /// Adds an input unless the forward already has it: dropout reads the step too.
   ValueId input(std::string_view name, const TensorType& type) {
     for (const ValueId id : builder_.graph().with_origin(Origin::Input)) {
       const Value& value = builder_.graph().value(id);
@@ -259,7 +259,7 @@ class Training {
     }
   }
 
-  /// What the optimizer of one parameter multiplies its gradient by: 1, or 0 if the gradient is not finite.
+  /// The factor of one parameter's gradient: 1, or 0 if the gradient is not finite.
   ValueId scale_alone(std::size_t k) {
     if (std::isfinite(options_.clip_limit)) {
       throw Error(ErrorKind::Usage,
@@ -275,8 +275,8 @@ class Training {
     return builder_.add("clip_scale", {squares_[k]}, {{"limit", options_.clip_limit}}).at(0);
   }
 
-  /// What the optimizers multiply the gradients by. With loss scale S the gradients are S times too large: their norm
-  /// is divided by S before it is compared with the limit, and the scale after.
+  /// The factor of all gradients. With loss scale S the gradients are S times too large: their norm is divided by S
+  /// before it is compared with the limit, and the scale after.
   ValueId add_clipping() {
     std::vector<ValueId> sums = squares_;
     builder_.set_block(-1);
