@@ -1,5 +1,5 @@
-// Shared by the kernels of this folder: how to make one from a function, and the tables in which a device looks them
-// up.
+// Shared by the kernels of this folder: wraps functions as kernels, and declares the tables in which a device looks
+// them up.
 #pragma once
 
 #include <cstdint>
@@ -81,12 +81,11 @@ struct ReferenceUse {
   std::string_view op;
   std::string_view when;
 };
-/// All of them, by name. A test compares this list with the tables of kernels; what is not in it is never computed by a
-/// reference.
+/// All of them, by name. A test compares this list with the tables of kernels; references never compute other ops.
 [[nodiscard]] std::span<const ReferenceUse> reference_uses();
 
-/// By the op's reference: for what is too rare to deserve a loop. Slow, and it allocates. Throws Error(Usage) that names
-/// the op and its types if reference_uses() does not list the op.
+/// A kernel that runs the op's reference, for ops too rare to deserve a loop. Slow, and it allocates. Throws
+/// Error(Usage) that names the op and its types if reference_uses() does not list the op.
 [[nodiscard]] std::unique_ptr<PreparedKernel> reference_kernel(const KernelRequest& request);
 
 }  // namespace trireme::cpu

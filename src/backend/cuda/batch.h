@@ -1,6 +1,6 @@
-// Kernels that wait to be enqueued together: updates of many parameters in one launch. A kernel joins those before it if
-// they run by the same function and are independent of it, whatever memory they share: it writes nothing that they read
-// or write, and reads nothing that they write. One thread at a time.
+// Kernels that wait to be enqueued together: updates of many parameters in one launch. A kernel joins the pending ones
+// if they run the same function and are independent of it: it writes nothing that they read or write, and reads nothing
+// that they write. One thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class Batch {
  public:
   using Function = void (*)(std::span<const BatchItem>, cudaStream_t);
 
-  /// Enqueues what waits first, if the kernel cannot join it. `item` and `footprint` must stay until flush().
+  /// Enqueues the pending kernels first if the kernel cannot join them. `item` and `footprint` must stay until flush().
   void add(Function function, const BatchItem& item, const Footprint& footprint,
            cudaStream_t stream);
   /// Enqueues what waits.

@@ -1,6 +1,6 @@
-// Attention by cuDNN, in 16 bits: composed of its operations, of which the library recognizes the whole and runs one
-// kernel. Forward and backward follow graph/ops/attention.cpp; all tensors keep our layout [B,T,H,D]. q, k and v are tensors
-// of their own, or parts of a packed one, which steps and addresses describe.
+// Attention with cuDNN, in 16 bits, as a graph of its operations, which the library recognizes and runs as one kernel.
+// Forward and backward follow graph/ops/attention.cpp; all tensors keep our layout [B,T,H,D]. q, k and v are separate
+// tensors or parts of a packed tensor, as described by strides and addresses.
 #include <array>
 #include <cmath>
 #include <limits>
@@ -238,7 +238,7 @@ Operands packed_operands_of(const KernelRequest& request, std::size_t qkv) {
           true};
 }
 
-/// Nothing if the library is missing, or the case is not one of those that it takes.
+/// nullopt if the library is missing or does not support the case.
 std::optional<Heads> heads_of(const KernelRequest& request, const Operands& operands) {
   const auto& [dtype, query, key, packed] = operands;
   const Signature s = signature_of(request);
@@ -293,7 +293,7 @@ struct Constants {
 
 std::shared_ptr<const Constants> constants_of(const Heads& heads) {
   constexpr std::size_t kTakesInfinity =
-      91000;  // cuDNN 9.10; the same weights come of a large number
+      91000;  // cuDNN 9.10; a large number yields the same weights
   Constants constants{.scale = heads.scale, .start = heads.start};
   if (cudnn()->version() < kTakesInfinity) {
     constants.minus = std::numeric_limits<float>::lowest();
@@ -385,7 +385,7 @@ bool is_timed(const Heads& n) {
   return times_algorithms() && n.b * n.t * n.h * n.d >= kSmall;
 }
 
-/// The plan that is kept; else the fastest of the library's first, which is then kept. nullptr: there is none.
+/// The cached plan, else the fastest of the library's first proposals, which is then cached. nullptr: there is none.
 Plan choose_plan(const Heads& heads, const Direction& direction, const KernelRequest& request) {
   constexpr std::size_t kTimed = 8;
   const auto compiled = [&](const CudnnGraph::Proposals& wanted) {

@@ -26,18 +26,18 @@ using CudnnDescriptor =
 /// A compiled graph.
 class CudnnPlan {
  public:
-  /// What a plan refers to: shared by those of a graph.
+  /// The descriptors that plans refer to, shared by the plans of a graph.
   struct Parts {
     std::vector<CudnnDescriptor> descriptors{};
     std::set<std::int64_t> ids{};  ///< of real tensors and scalars
   };
   CudnnPlan(CudnnDescriptor plan, std::shared_ptr<const Parts> parts, std::int64_t proposal);
-  /// Addresses of the graph's real tensors and scalars (in host memory), by id. Others are left out: the library refuses ids
-  /// that it does not know.
+  /// Addresses of the graph's real tensors and scalars (in host memory), by id. Other tensors are omitted: the library
+  /// rejects ids that it does not know.
   using Addresses = std::vector<std::pair<std::int64_t, const void*>>;
   void enqueue(const Addresses& addresses, void* workspace, cudaStream_t stream) const;
   [[nodiscard]] std::int64_t workspace() const { return workspace_; }
-  /// Its number among those of the library's heuristic.
+  /// Its index among the proposals of the library's heuristic.
   [[nodiscard]] std::int64_t proposal() const { return proposal_; }
 
  private:

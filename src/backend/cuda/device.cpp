@@ -160,7 +160,7 @@ class CudaStream : public Stream {
   }
   /// Enqueues the kernels that wait for others to run with.
   void flush() { batch_.flush(stream_); }
-  /// Ends a recording that has failed, and forgets what it left.
+  /// Ends a failed recording and discards its state.
   void abandon_recording() {
     batch_.clear();
     cudaGraph_t graph = nullptr;
@@ -168,7 +168,7 @@ class CudaStream : public Stream {
     if (graph != nullptr) {
       (void)cudaGraphDestroy(graph);
     }
-    (void)cudaGetLastError();  // so that no later kernel is taken for the one that failed
+    (void)cudaGetLastError();  // so that no later kernel is blamed for the failure
   }
   [[nodiscard]] cudaStream_t handle() const { return stream_; }
 

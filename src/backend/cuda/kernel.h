@@ -1,5 +1,5 @@
-// Shared by the kernels of this folder: what a kernel is, and the table in which the device looks it up. Kernels know
-// streams and memory of the CUDA runtime only.
+// Shared by the kernels of this folder: the kernel types, and the table in which the device looks kernels up. Kernels
+// know streams and memory of the CUDA runtime only.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@
 
 namespace trireme::cuda {
 
-/// One of several kernels that run together: its addresses, and what its op has prepared for it.
+/// One of several kernels that run together: its addresses, and the data that its op has prepared.
 struct BatchItem {
   const KernelMemory* memory = nullptr;
   const void* prepared = nullptr;
@@ -25,8 +25,8 @@ struct BatchItem {
 struct Launch {
   std::function<void(const KernelMemory&, cudaStream_t)> enqueue{};
   Bytes workspace{};
-  /// If there is one: enqueues several kernels that have the same function and do not depend on each other at once, in
-  /// any order. They share their workspace.
+  /// Optional: enqueues several independent kernels of the same function together, in any order. They share their
+  /// workspace.
   void (*enqueue_batch)(std::span<const BatchItem>, cudaStream_t) = nullptr;
   std::shared_ptr<const void> prepared{};  ///< for it
 };
@@ -49,7 +49,7 @@ void check(cudaError_t status, std::string_view what);
 /// Fills memory of the device with zeros and waits: cudaMemset() returns before, and our streams do not wait for it.
 void clear_memory(void* data, std::size_t bytes);
 
-/// What a product's result becomes, where cuBLASLt does not do it: see graph/ops/products.cpp. nullptr: not there.
+/// The epilogue of a product if cuBLASLt does not support it: see graph/ops/products.cpp. nullptr: absent.
 struct Epilogue {
   const std::byte* bias = nullptr;
   std::int64_t period = 1;      ///< elements of the bias

@@ -48,7 +48,7 @@ struct Cudnn {
 /// Opened once; nullptr if it is not installed. Attention then runs by a kernel of our own.
 [[nodiscard]] const Cudnn* cudnn();
 
-/// What can be opened here, and what is missing.
+/// The libraries that can be opened here, and those that are missing.
 [[nodiscard]] std::vector<CudaLibrary> library_facts();
 
 }  // namespace trireme::cuda

@@ -282,7 +282,7 @@ class LibraryProduct final : public Product {
     return true;
   }
 
-  /// By timing each on memory of its own. Products too small to matter take the first.
+  /// Times each on its own memory. Products too small to matter use the first.
   [[nodiscard]] cublasLtMatmulAlgo_t fastest(
       std::span<const cublasLtMatmulHeuristicResult_t> proposals) const;
 

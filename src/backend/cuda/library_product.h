@@ -1,6 +1,6 @@
-// A matrix product by cuBLASLt. It takes matrices by columns: a row-major y = a b is the column-major y^T = b^T a^T. Of the
-// algorithms that its heuristic proposes, the fastest on this device is taken, which is timed once for each shape; the
-// first proposal is up to 1.35 times slower. Any thread.
+// A matrix product with cuBLASLt, which is column-major: a row-major y = a b is the column-major y^T = b^T a^T. Of the
+// algorithms that its heuristic proposes, uses the fastest on this device, timed once for each shape; the first
+// proposal is up to 1.35 times slower. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace trireme::cuda {
 
 inline constexpr std::size_t kProductWorkspace = std::size_t{64} << 20U;
 
-/// What the library does with a product before it writes it.
+/// The library's epilogue of a product.
 enum class Follow : std::uint8_t { Nothing, Bias, BiasGelu, GeluBackward };
 
 struct ProductKind {
@@ -26,7 +26,7 @@ struct ProductKind {
   auto operator<=>(const ProductKind&) const = default;
 };
 
-/// Of what a product reads and writes.
+/// The addresses that a product reads and writes.
 struct ProductAddresses {
   const void* a = nullptr;
   const void* b = nullptr;

@@ -1,4 +1,4 @@
-// Exchanges by NCCL: collectives along the axes of a mesh, each on a stream of its own. Messages between two ranks are
+// Exchanges with NCCL: collectives along the axes of a mesh, each on its own stream. Messages between two ranks are
 // staged through host memory: NCCL's would wait for each other in the order of a stream, which pipelines do not have.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace trireme::cuda {
 
-/// Collective. None if exchanges go through host memory. Throws Error(Usage) if NCCL was asked for and some rank does not
+/// Collective. Null if exchanges go through host memory. Throws Error(Usage) if NCCL was requested and a rank does not
 /// have it.
 [[nodiscard]] std::shared_ptr<ExchangeSession> connect_nccl(Device& device,
                                                             Communicator& communicator,
@@ -23,7 +23,7 @@ namespace trireme::cuda {
 
 [[nodiscard]] CudaLibrary nccl_fact();
 
-/// What was enqueued before is on the stream. For streams of a CUDA device.
+/// The underlying stream, for streams of a CUDA device; earlier work has been enqueued on it.
 [[nodiscard]] cudaStream_t handle_of(Stream& stream);
 
 }  // namespace trireme::cuda

@@ -47,7 +47,7 @@ ncclComm_t connect_along(Group& group) {
   return ranks;
 }
 
-/// What ranks tell each other before they decide.
+/// The facts that ranks exchange before they decide.
 struct RankFacts {
   std::array<char, sizeof(cudaUUID_t)> device{};
   bool has_library = false;
@@ -93,7 +93,7 @@ NcclSession::~NcclSession() {
   NcclSession::abort();
 }
 
-/// All at once: the library frees memory, which waits for the kernels of the other communicators, too.
+/// Aborts all together: the library frees memory, which also waits for the kernels of the other communicators.
 void NcclSession::abort() noexcept {
   std::vector<std::thread> aborting;
   for (auto& [name, axis] : axes_) {
@@ -106,7 +106,7 @@ void NcclSession::abort() noexcept {
   }
 }
 
-/// A rank that has died cannot send the token that its step is done: `comm` then says so.
+/// A dead rank cannot send the token for the end of its step, so `comm` reports it.
 void NcclSession::wait(Stream& compute) {
   compute.record(*done_);
   receive_tokens();
@@ -172,7 +172,7 @@ std::shared_ptr<ExchangeSession> connect_nccl(Device& device, Communicator& comm
     return nullptr;
   }
   if (!facts.all_have_library) {
-    (void)nccl();  // says why, where it is missing
+    (void)nccl();  // throws if it is missing
     throw Error(ErrorKind::Usage, "nccl: another rank does not have it; use --gpu-exchange host");
   }
   if (!facts.devices_differ) {
@@ -180,7 +180,7 @@ std::shared_ptr<ExchangeSession> connect_nccl(Device& device, Communicator& comm
     (void)setenv("NCCL_HOSTID",  // NOLINT(concurrency-mt-unsafe): before NCCL starts threads
                  fmt::format("trireme-{}", communicator.rank()).c_str(), 1);
   }
-  if (!times_algorithms()) {  // one order of sums, whatever NCCL would choose in this run
+  if (!times_algorithms()) {  // a fixed summation order, independent of NCCL's choice in this run
     (void)setenv("NCCL_ALGO", "Ring", 0);     // NOLINT(concurrency-mt-unsafe): see above
     (void)setenv("NCCL_PROTO", "Simple", 0);  // NOLINT(concurrency-mt-unsafe): see above
   }

@@ -85,7 +85,7 @@ Follow follow_of(const FusedProduct& fused) {
                                : Follow::Nothing;
 }
 
-/// Whether the library may do what follows: rows are aligned, and the bias is as long as one.
+/// Whether the library supports the epilogue: rows are aligned, and the bias has the length of a row.
 bool may_follow(const KernelRequest& request, const FusedProduct& fused, const ProductView& v) {
   const std::int64_t columns =
       fused.bias > 0 ? request.inputs[fused.bias].shape.element_count() : v.columns;

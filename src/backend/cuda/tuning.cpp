@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kPattern = std::size_t{1} << 20U;
 
-/// As bf16 at least 2^-7, as f16 at least 1, of either sign; the first bits of wider numbers are such, too.
+/// As bf16 at least 2^-7, as f16 at least 1, of either sign; also valid as the high bits of wider numbers.
 std::vector<std::uint16_t> random_numbers() {
   std::mt19937 random(1);
   std::vector<std::uint16_t> numbers(kPattern / sizeof(std::uint16_t));

@@ -42,7 +42,7 @@ using RunAlgorithm = std::function<bool(std::size_t number, cudaStream_t stream)
 /// The number of the fastest that works; 0 if none does.
 [[nodiscard]] std::size_t fastest_of(std::size_t count, const RunAlgorithm& run);
 
-/// The same of kernels, on operands and workspace of their own.
+/// The same for kernels, each on its own operands and workspace.
 [[nodiscard]] std::size_t fastest_launch(std::span<const Launch> launches,
                                          const KernelRequest& request);
 

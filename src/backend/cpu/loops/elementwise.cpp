@@ -140,7 +140,7 @@ std::unique_ptr<PreparedKernel> copy(const KernelRequest& request) {
   });
 }
 
-/// Of wait: whoever runs it has waited for its inputs.
+/// For `wait`: the runtime has waited for its inputs.
 std::unique_ptr<PreparedKernel> nothing(const KernelRequest&) {
   return kernel([](const KernelMemory&) {});
 }

@@ -1,4 +1,4 @@
-// Instead of all other files here, for an instruction set that this build leaves out (TRIREME_CPU_LOOPS).
+// Replaces all other files here for an instruction set that this build omits (TRIREME_CPU_LOOPS).
 #include "backend/cpu/kernel.h"
 
 namespace trireme::cpu::TRIREME_ISA {

@@ -58,7 +58,7 @@ class MoveCursor {
 /// A move prepared for elements of one size.
 class Move {
  public:
-  /// Nothing if too many loops remain. `from` and `to`: where the first element is.
+  /// nullopt if too many loops remain. `from` and `to`: the position of the first element.
   static std::optional<Move> make(const std::vector<MoveLoop>& loops, std::int64_t element_bytes,
                                   std::int64_t from = 0, std::int64_t to = 0) {
     Move move;

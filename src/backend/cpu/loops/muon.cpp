@@ -12,7 +12,7 @@
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
-/// What one matrix is orthogonalized in.
+/// The workspace for orthogonalizing one matrix.
 template <class W>
 struct Scratch {
   std::int64_t large;  ///< rows of y
@@ -100,7 +100,7 @@ inline std::int64_t place(const muon::Matrices& m, std::int64_t row, std::int64_
   return m.rows >= m.columns ? row * m.columns + column : column * m.rows + row;
 }
 
-/// The new momentum; y becomes what is orthogonalized.
+/// Computes the new momentum; y becomes the matrix to orthogonalize.
 template <class P, class G, class W>
 void add_gradient(const muon::Matrices& m, const Step& step, const KernelMemory& memory, W* y) {
   const G* g = input<G>(memory, 1) + step.first;

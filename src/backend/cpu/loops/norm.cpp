@@ -63,8 +63,7 @@ std::unique_ptr<PreparedKernel> layer_norm(const KernelRequest& request) {
   });
 }
 
-/// Sums over rows are split into this many parts, whatever the number of threads, so that results are bitwise
-/// reproducible.
+/// Sums over rows are split into this many parts, for any number of threads, so that results are bitwise reproducible.
 constexpr std::int64_t kParts = 16;
 
 template <class T>

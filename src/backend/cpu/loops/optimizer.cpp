@@ -1,5 +1,6 @@
-// Optimizers, as defined in graph/ops/optimizers.cpp: one pass over parameters, gradients and state, in place where the
-// program says so. And the gradient norm for clipping, summed in blocks that do not depend on the number of threads.
+// Optimizers, as defined in graph/ops/optimizers.cpp: one pass over parameters, gradients and state, in place if the
+// program requests it. And the gradient norm for clipping, summed in blocks that do not depend on the number of
+// threads.
 #include <array>
 
 #include "backend/cpu/loops/elements.h"
@@ -16,7 +17,7 @@ struct Scalars {
   double g_scale = 0;
 };
 
-// Each rule: its constants; with the scalars, what one element and its state, a and b, become.
+// Each rule: its constants, and the update of one element and its state, a and b, given the scalars.
 
 template <class W>
 struct Next {

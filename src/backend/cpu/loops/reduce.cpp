@@ -1,4 +1,4 @@
-// Sums and maxima over dimensions, and broadcasts. Adjacent dimensions that are treated alike are merged, which leaves
+// Sums and maxima over dimensions, and broadcasts. Adjacent dimensions with the same treatment are merged, which leaves
 // [outer, reduced, inner]. Other orders are left to the reference.
 //
 // The order of additions does not depend on the number of threads.

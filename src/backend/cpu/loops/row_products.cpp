@@ -17,7 +17,7 @@ namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
 constexpr std::int64_t kParts = 8;
-/// Rows that share what they read of b.
+/// Rows that share their reads of b.
 constexpr std::int64_t kRows = 4;
 
 std::int64_t part_begin(std::int64_t part, std::int64_t summed) {
