@@ -45,8 +45,8 @@ struct SaveOptions {
 
 /// Saves to FOLDER/step-…, creating the folder if necessary, and returns its path. Writes and syncs everything under a
 /// temporary name, renames it, and updates `latest`; only then prunes steps beyond `keep`. Replaces a checkpoint of the
-/// same step and leaves later steps alone. If it throws (Error(System), or whatever `read` throws) or the process is
-/// killed, earlier checkpoints remain intact; the next save cleans up after a killed process.
+/// same step and keeps later steps. If it throws (Error(System), or an exception of `read`) or the process is killed,
+/// earlier checkpoints remain intact; the next save cleans up after a killed process.
 std::string save_checkpoint(const std::string& folder, const CheckpointState& state,
                             const SaveOptions& options = {});
 
@@ -68,7 +68,7 @@ struct LoadedCheckpoint {
 };
 
 /// Loads the checkpoint that `latest` names or, if that is damaged, the complete one with the highest step. Returns
-/// nothing if the folder has no checkpoint or does not exist. Throws Error(Input) if there are checkpoints but none is
+/// nullopt if the folder has no checkpoint or does not exist. Throws Error(Input) if there are checkpoints but none is
 /// complete.
 [[nodiscard]] std::optional<LoadedCheckpoint> load_latest(const std::string& folder);
 

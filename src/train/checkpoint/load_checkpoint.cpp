@@ -85,7 +85,7 @@ std::string read_latest(const std::string& folder, std::vector<std::string>& rem
   return std::string(trim(file.text().substr(0, 100)));
 }
 
-/// The step that `latest` names first, then the others from the highest down.
+/// The step that `latest` names, then the others in descending order.
 std::vector<SavedStep> in_order(std::vector<SavedStep> steps, const std::string& folder,
                                 std::vector<std::string>& remarks) {
   const std::string latest = read_latest(folder, remarks);

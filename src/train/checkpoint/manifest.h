@@ -10,7 +10,7 @@
 
 namespace trireme::train {
 
-/// What a run needs besides its tensors to resume exactly.
+/// The state besides tensors that a run needs to resume exactly.
 struct CheckpointInfo {
   std::int64_t step = 0;
   std::uint64_t seed = 0;

@@ -24,7 +24,7 @@ bool is_there(const std::string& path) {
   return std::filesystem::exists(std::filesystem::symlink_status(path, ignored));
 }
 
-/// Creates parent folders too.
+/// Creates the folder and its parents.
 void make_folders(const std::string& path, const Disk& disk) {
   std::error_code ignored;
   if (path.empty() || std::filesystem::is_directory(path, ignored)) {
@@ -35,7 +35,7 @@ void make_folders(const std::string& path, const Disk& disk) {
   disk.sync_folder(folder_of(path));
 }
 
-/// Removes what a process killed during a save left behind.
+/// Removes leftovers of a process that was killed during a save.
 void clean_up(const std::string& folder, const Disk& disk) {
   for (const std::string& name : names_in(folder)) {
     const bool ours = name.starts_with("step-") || name.starts_with(kLatestFile);

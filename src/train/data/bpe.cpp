@@ -61,7 +61,7 @@ std::string byte_name(std::size_t byte) {
   return fmt::format("<0x{:02X}>", byte);
 }
 
-/// The bytes that a token stands for. A character that does not spell a byte stands for itself.
+/// The bytes that a token represents. A character that does not encode a byte represents itself.
 std::string unspelled(std::string_view token,
                       const std::unordered_map<std::string_view, char>& bytes) {
   std::string out;
@@ -172,7 +172,7 @@ class BpeTokenizer::WordEncoder {
     }
   }
 
-  /// The pair that begins at a symbol; nothing if there is none or it was merged.
+  /// The pair that starts at a symbol; nullopt if there is none or it was merged.
   [[nodiscard]] std::optional<std::uint64_t> pair_at(std::size_t left) const {
     const Symbol& symbol = symbols_[left];
     if (symbol.gone || symbol.after == kNone) {
@@ -344,7 +344,7 @@ std::string BpeTokenizer::spelled(std::string_view text, bool is_first) const {
   return out;
 }
 
-/// No merge joins what is left of a word's first space with what is right of it, so words are encoded one by one.
+/// No merge crosses a word's first space, so words are encoded one by one.
 std::size_t BpeTokenizer::first_word_of(std::string_view text) const {
   if (pattern_) {
     return first_word(text, *pattern_);
@@ -377,7 +377,7 @@ void BpeTokenizer::encode(std::string_view text, const Sink& sink) const {
       words.append(word, out);
       rest.remove_prefix(word.size());
       if (out.size() >= kAtOnce) {
-        // Spaces grow from one byte to three, so a share of the piece stands for a share of the text.
+        // Spaces grow from one byte to three, so progress in the piece is only proportional to progress in the text.
         sink(out, pattern_ ? found.place - rest.size()
                            : found.place - part.size() * rest.size() / piece.size());
         out.clear();

@@ -13,15 +13,15 @@ namespace trireme::train {
 /// *.bin
 [[nodiscard]] bool is_token_file(const std::string& path);
 
-/// Files as they are; "-" stays. In place of a folder, its *.bin files, or else its *.txt files, or else all its files,
-/// sorted by name; hidden files and folders within it are left out. Throws Error(Input) if it has no files.
+/// Expands folders; keeps files and "-". A folder becomes its *.bin files, else its *.txt files, else all its files,
+/// sorted by name, without hidden files and subfolders. Throws Error(Input) if it has no files.
 [[nodiscard]] std::vector<std::string> list_files(const std::vector<std::string>& names);
 
 /// "a.bin", or "3 files, a.bin to c.bin".
 [[nodiscard]] std::string name_of_files(const std::vector<std::string>& files);
 
-/// Throws Error(Input) that says what the file is and what to do if it is compressed (gzip, zstd, bzip2, xz, zip), a
-/// Parquet or PDF file, or has a NUL byte in its first megabyte; Error(System) if it cannot be read.
+/// Throws Error(Input) that names the file type and the fix if it is compressed (gzip, zstd, bzip2, xz, zip), a Parquet
+/// or PDF file, or has a NUL byte in its first megabyte; Error(System) if it cannot be read.
 void require_text_file(const std::string& path);
 /// The same for the contents of a file.
 void require_text(std::string_view content, const std::string& name);

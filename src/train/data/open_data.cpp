@@ -62,7 +62,7 @@ std::string known_text(const ToText& to_text, std::int64_t vocabulary,
   return text;
 }
 
-/// Opens what an option names; a file that cannot be read becomes a usage error for that option.
+/// Opens the files of an option; a file that cannot be read becomes a usage error for that option.
 template <class Open>
 auto opened(std::string_view option, const Open& open) {
   try {
@@ -184,7 +184,7 @@ std::shared_ptr<train::BpeTokenizer> open_tokenizer(const TrainSettings& setting
 
 // Create whatever may throw first: GCC 12 destroys members twice when one in the middle of a braced list throws.
 
-/// Training data, and validation data if it has files of its own.
+/// Training data, and validation data if it has separate files.
 struct OpenedFiles {
   Opened training;
   std::optional<train::Tokens> validation{};

@@ -58,7 +58,7 @@ class Tokens {
   std::string name_;
 };
 
-/// One sequence after the other. The vocabulary is the largest of theirs.
+/// Concatenates sequences. The vocabulary is the largest of theirs.
 [[nodiscard]] Tokens joined(const std::vector<Tokens>& parts, std::string name);
 
 inline constexpr std::int32_t kBytesVocabulary = 256;

@@ -21,7 +21,7 @@ Model make_uncached_model(ModelConfig config, std::int64_t length) {
   return make_model(config, {1, length});
 }
 
-/// As f32, whatever the model's type.
+/// Converts to f32 from any model type.
 void widen(DType dtype, std::span<const std::byte> from, std::span<float> to) {
   if (is_half(dtype)) {
     widen_halves(dtype, from, std::as_writable_bytes(to).data());

@@ -22,7 +22,7 @@ using train::Decoder;
 using train::ModelSource;
 
 constexpr std::int64_t kDefaultTokens = 100;
-/// Sums over the keys go by blocks of this many; whole blocks make them independent of the number of tokens requested.
+/// Sums over keys use blocks of this size; whole blocks make them independent of the number of requested tokens.
 constexpr std::int64_t kKeyBlock = 64;
 
 /// What to generate: checked, and the same on all ranks.

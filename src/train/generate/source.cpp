@@ -73,7 +73,7 @@ HostBuffer copy_of(const TensorView& tensor, const ModelParameter& parameter) {
   return buffer;
 }
 
-/// The checkpoint with the lowest validation loss if the run keeps it, else the newest; nothing if there is none.
+/// The checkpoint with the lowest validation loss if kept, else the newest; nullopt if there is none.
 std::optional<LoadedCheckpoint> load_trained(const TrainSettings& settings,
                                              const std::string& run) {
   auto best = settings.keep_best ? load_latest(run + "/best") : std::nullopt;

@@ -71,7 +71,7 @@ std::vector<Plan> candidate_plans(int ranks, bool has_experts, const PlanChoiceO
       }
     }
   }
-  // Plain data parallelism first, then what has few axes.
+  // Plain data parallelism first, then plans with few axes.
   std::ranges::stable_sort(plans, {}, [](const Plan& plan) {
     return std::pair(plan.mesh.axes().size() + (plan.zero > 1 ? 1 : 0), plan.zero);
   });

@@ -1,4 +1,4 @@
-// Identifies the data of a run by what it contains, wherever it is stored. Callable from any thread.
+// Identifies the data of a run by its contents, wherever it is stored. Callable from any thread.
 #pragma once
 
 #include <string>

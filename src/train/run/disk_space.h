@@ -18,7 +18,7 @@ struct DiskNeed {
 /// keeps, "" if all do.
 [[nodiscard]] std::string check_disk_space(const DiskNeed& need, Bytes available);
 
-/// What a process may still write to the file system of a folder; unlimited if that cannot be determined.
+/// The space that a process may use on the file system of a folder; unlimited if that cannot be determined.
 [[nodiscard]] Bytes free_disk_space(const std::string& folder);
 
 }  // namespace trireme::train

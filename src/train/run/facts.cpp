@@ -48,7 +48,7 @@ Json number_or_null(const std::optional<double>& number) {
   return number ? Json(*number) : Json();
 }
 
-/// The measured step and the predicted one; null where there is none.
+/// The measured and the predicted step time; null if absent.
 void add_prediction(Json& json, const RunFacts& facts, const RunSummary& summary) {
   const Seconds measured = summary.step_time;
   const bool ran = measured.count > 0;

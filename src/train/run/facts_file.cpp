@@ -1,4 +1,4 @@
-// facts.json: what a run knows before its first step, and where it runs.
+// facts.json: a run's facts before its first step, and its environment.
 #include <chrono>
 
 #include <fmt/chrono.h>

@@ -29,7 +29,7 @@ std::string text_apart(Bytes bytes, Bytes other) {
                                                   : fmt::format("{} ({} B)", text, bytes.count);
 }
 
-/// What a batch is counted in.
+/// The unit of a batch.
 std::string_view unit_of(const TrainerOptions& options) {
   return std::holds_alternative<ModelConfig>(options.model) ? "token" : "example";
 }

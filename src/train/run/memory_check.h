@@ -13,13 +13,13 @@
 
 namespace trireme::train {
 
-/// Memory available to a run: `limit` if given, else what the host has left.
+/// Memory available to a run: `limit` if given, else the host's available memory.
 [[nodiscard]] AvailableMemory memory_for_training(std::optional<Bytes> limit);
-/// The same on a device, which may have memory of its own.
+/// The same on a device, which may have its own memory.
 [[nodiscard]] AvailableMemory memory_for_training(std::optional<Bytes> limit, const Device& device);
 
-/// Throws Error(System) if the rank needs more: how much and for what, the largest tensors, and options that fit, each
-/// verified, cheapest first.
+/// Throws Error(System) if the rank needs more, with the amount by category, the largest tensors, and options that fit,
+/// each verified, cheapest first.
 void require_memory(const TrainerOptions& options, const MemoryNeed& need,
                     const AvailableMemory& available, Device& device, int rank = 0);
 
@@ -28,7 +28,7 @@ void require_memory(const TrainerOptions& options, const MemoryNeed& need,
 [[nodiscard]] bool has_memory(const TrainerOptions& options, const MemoryNeed& need,
                               std::optional<Bytes> limit, Device& device, Ranks& ranks);
 
-/// What the rank that needs most needs; of equals, the first.
+/// The largest need of any rank; the first rank in a tie.
 struct LargestNeed {
   int rank = 0;
   MemoryNeed need{};  ///< only its sizes
@@ -36,8 +36,8 @@ struct LargestNeed {
 /// The same on all ranks; collective.
 [[nodiscard]] LargestNeed largest_need(const MemoryNeed& mine, Ranks& ranks);
 
-/// Everything that a run needs, as far as it is not empty: all categories at the peak of a step, the gaps in the arena
-/// at that point, the update if it is split from the step, and evaluation.
+/// The nonempty parts of a run's memory: all categories at the peak of a step, the gaps in the arena at that point, the
+/// update if it is split from the step, and evaluation.
 [[nodiscard]] std::vector<MemoryPart> memory_parts(const MemoryNeed& need);
 /// The options that turn `from` into `to`: "--batch 8 --recompute full".
 [[nodiscard]] std::string options_text(const TrainerOptions& from, const TrainerOptions& to);

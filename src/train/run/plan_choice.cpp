@@ -90,7 +90,7 @@ class Chooser {
     }
   }
 
-  /// A limit is for each rank; what the machine has left, for all together.
+  /// An explicit limit applies to each rank; the machine's available memory to all together.
   [[nodiscard]] Bytes limit_of(const Plan& plan) const {
     const Bytes available = train::memory_for_training(run_.memory_limit).bytes;
     return run_.memory_limit ? available : Bytes{available.count / plan.mesh.devices()};

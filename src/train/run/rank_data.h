@@ -1,4 +1,4 @@
-// Data that stays on its rank: with --data shard-{rank}.txt, each rank along data reads only a file of its own, and only
+// Data that stays on its rank: with --data shard-{rank}.txt, each rank along data reads only its own file, and only
 // gradients leave it. Callable from any thread.
 #pragma once
 
@@ -22,23 +22,23 @@ namespace trireme::train {
 [[nodiscard]] std::vector<std::string> rank_files_problems(const TrainSettings& settings,
                                                            const Plan& plan);
 
-/// Which examples of a batch are those of a rank along data: in each micro-batch, the rank's share, in order.
+/// The examples of a batch that belong to a rank along data: in each micro-batch, the rank's share, in order.
 struct RankRows {
   int rank = 0;
   int ranks = 1;
   int microbatches = 1;
   std::int64_t batch = 1;  ///< examples per step
   std::int64_t windows =
-      0;  ///< of each rank in an epoch, as many as all have; a multiple of its share of the batch
+      0;  ///< per rank and epoch, available on all ranks; a multiple of its share of the batch
   std::size_t row_bytes = 0;
 };
-/// Batches whose rows for this rank come from `own`, in its order. The other rows are left as they are: this rank does not
-/// use them.
+/// Batches whose rows for this rank come from `own`, in its order. The other rows are unchanged: this rank does not use
+/// them.
 [[nodiscard]] std::unique_ptr<Batches> make_rank_batches(std::unique_ptr<Batches> own,
                                                          const RankRows& rows);
 
-/// Makes batches of all ranks of those that this rank has opened for itself. Collective. Throws Error(Usage) if a rank has
-/// too little data for one batch.
+/// Combines the batches that each rank has opened for itself. Collective. Throws Error(Usage) if a rank has too little
+/// data for one batch.
 void share_rank_files(TrainData& data, const TrainSettings& settings, const Plan& plan,
                       Ranks& ranks);
 

@@ -23,12 +23,12 @@ namespace trireme::train {
 /// The place of a rank along the mesh's data axis.
 [[nodiscard]] int index_along_data(const Mesh& mesh, int rank);
 
-/// The plan of one worker, if workers have models of their own: the plan without the `data` axis.
+/// The plan of one worker, if each worker has its own model: the plan without the `data` axis.
 [[nodiscard]] Plan plan_of_worker(const Plan& plan, const SyncSpec& sync);
-/// How many workers have models of their own; 1 if all ranks run one program.
+/// The number of workers with their own models; 1 if all ranks run one program.
 [[nodiscard]] int worker_count(const Plan& plan, const SyncSpec& sync);
 
-/// The ranks of a world; without a world, one device. Where workers have models of their own, each is a part of the
+/// The ranks of a world; without a world, one device. If each worker has its own model, a worker is a part of the
 /// world, with a communicator for its ranks alone.
 class Ranks {
  public:
@@ -44,13 +44,13 @@ class Ranks {
 
   /// The data-parallel worker that this rank belongs to.
   [[nodiscard]] int worker() const { return worker_; }
-  /// How many of them have models of their own; 1 if all ranks run one program.
+  /// The number of workers with their own models; 1 if all ranks run one program.
   [[nodiscard]] int workers() const { return workers_; }
   /// This rank among the ranks of its worker.
   [[nodiscard]] int rank_in_worker() const {
     return communicator_ == nullptr ? 0 : communicator_->rank();
   }
-  /// The ranks with the same shards, one of each worker. Requires that workers have models of their own.
+  /// The ranks with the same shards, one of each worker. Requires that each worker has its own model.
   [[nodiscard]] Group& counterparts() { return *counterparts_; }
 
   /// See first_rank_with().

@@ -40,7 +40,7 @@ double concurrent_ranks(const Ranks& ranks, const Device& device) {
   return running;
 }
 
-/// The rate of one rank while as many compute as can at the same time; the others wait, or they would all seem slow.
+/// The rate of one rank while as many compute as the cores allow; the others wait, or all would appear slow.
 double measure_peak(Ranks& ranks, Device& device, DType dtype) {
   const bool measures = ranks.rank_on_host() < concurrent_on_host(ranks.by_host().front(), device);
   const double rate = measures ? measure_peak_flops(device, dtype) : 0;

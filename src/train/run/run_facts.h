@@ -1,4 +1,4 @@
-// What is known about a run before its first step. One thread at a time.
+// Facts about a run that are known before its first step. One thread at a time.
 #pragma once
 
 #include "train/run/ranks.h"

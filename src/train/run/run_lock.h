@@ -6,7 +6,7 @@
 namespace trireme::train {
 
 /// Exclusive ownership of a folder, as a lock on FOLDER/lock, which names the owner. The system releases it when the
-/// process ends, however it ends, so a stale owner never blocks. The file stays. Inherited by forked processes.
+/// process ends for any reason, so a stale owner never blocks. The file stays. Inherited by forked processes.
 class RunLock {
  public:
   /// Throws Error(Usage) that names the owner if another process has it, Error(System) if the file cannot be written.

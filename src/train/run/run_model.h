@@ -24,9 +24,9 @@ struct RunModel {
 [[nodiscard]] NamedModel name_train_model(const TrainSettings& settings,
                                           const std::string& run_folder);
 
-/// The model that the settings specify, for data with this vocabulary. A preset takes its vocabulary from the data or
-/// the weights, and extends its context to the sequence length; any other model stays as it is, except for its experts.
-/// A run that `resumes` reads no weights. Throws Error(Usage) if the data has more tokens than the model, or if the
+/// The model specified by the settings, for data with this vocabulary. A preset takes its vocabulary from the data or
+/// the weights, and extends its context to the sequence length; any other model keeps its sizes, except for experts. A
+/// run that `resumes` reads no weights. Throws Error(Usage) if the data has more tokens than the model, or if the
 /// settings request dropout or experts for a model that does not support them.
 [[nodiscard]] RunModel open_run_model(const TrainSettings& settings, const NamedModel& named,
                                       std::int64_t vocabulary, bool resumes);

@@ -104,7 +104,7 @@ class Notes {
                     parts > 1 ? "--batch, --microbatches" : "--batch");
   }
 
-  /// What an axis divides: "3 sequences in the batch".
+  /// The quantity that an axis divides: "3 sequences in the batch".
   struct Divided {
     std::string_view thing;
     std::int64_t count = 0;

@@ -1,4 +1,4 @@
-// What a user should know about the options of a run: those without effect, and ranks that will idle. Callable from any
+// Notes for the user about the options of a run: options without effect, and ranks that will idle. Callable from any
 // thread.
 #pragma once
 

@@ -65,8 +65,8 @@ std::string resume_text(const std::string& folder) {
   return fmt::format("the run can be resumed with --resume {}", shell_word(folder));
 }
 
-/// For ranks that another program has started. If one of them fails, the others say how to resume, as far as they know
-/// the folder: rank 0 chooses it if the options do not.
+/// For ranks started by another program. If one of them fails, the others say how to resume, if they know the folder:
+/// rank 0 chooses it if the options do not.
 void run_launched(const PreparedRun& prepared, World& world,
                   const std::function<void(TrainingRun& run)>& body) {
   std::string folder;
@@ -83,8 +83,8 @@ void run_launched(const PreparedRun& prepared, World& world,
   }
 }
 
-/// Refers to what a rank has reported. If the run has begun, and nothing is wrong with its options, it can be resumed.
-/// Removes the folder if it is still empty.
+/// Refers to the error that a rank has reported. If the run has started with valid options, it can be resumed. Removes
+/// the folder if it is still empty.
 Error rank_failure(bool refused, const std::string& folder) {
   std::error_code ignored;
   std::filesystem::remove(folder, ignored);  // not if it has files

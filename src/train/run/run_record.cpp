@@ -40,7 +40,7 @@ std::optional<SyncState> sync_of(const Json& json) {
   return sync;
 }
 
-/// The name of the member that ends in "_per_second", without that; "" if there is none.
+/// The name of the member with the suffix "_per_second", without the suffix; "" if there is none.
 std::string unit_of(const Json& json) {
   constexpr std::string_view kEnd = "_per_second";
   for (const auto& [name, value] : json.items()) {
@@ -99,7 +99,7 @@ std::vector<RecordedField> fields_of(const std::string& path) {
   return fields;
 }
 
-/// Calls `read` with the path of a file, if it exists; keeps what is wrong with it.
+/// Calls `read` with the path of a file, if it exists; records errors.
 void read_part(RunRecord& run, const std::string& name,
                const std::function<void(const std::string&)>& read) {
   const std::string path = run.folder + "/" + name;

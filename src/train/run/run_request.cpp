@@ -19,8 +19,7 @@ RecomputeChoice recompute_of(const RunRequest& request) {
   return parsed("--recompute", request.run.settings.recompute, parse_recompute);
 }
 
-/// The plan of the run that resumes, unless the options or the launcher ask for another. A model is exported on one
-/// device.
+/// The plan of the resumed run, unless the options or the launcher request another. A model is exported on one device.
 std::optional<Plan> find_own_plan(const RunRequest& request) {
   const RunOptions& run = request.run;
   if (run.resume.empty() || !run.export_folder.empty() || request.plan != PlanOptions{}) {

@@ -56,7 +56,7 @@ NamedModel find_model(const RunOptions& options) {
 
 namespace {
 
-/// Those of a run that resumes.
+/// For a resumed run.
 void require_files(std::string_view option, const std::vector<std::string>& files) {
   for (const std::string& file : files) {
     require(file == "-" || std::filesystem::exists(file),

@@ -13,11 +13,11 @@ namespace trireme::train {
 /// The model that the options name. Throws Error(Usage) that names the option if there is no such model.
 [[nodiscard]] NamedModel find_model(const RunOptions& options);
 
-/// The data that the options name, for that model; of files with "{rank}" in their names, those of this rank along data.
+/// Opens the data that the options name, for that model; replaces "{rank}" in file names with this rank along data.
 [[nodiscard]] TrainData open_data(const RunOptions& options, const AnyModelConfig& model,
                                   int rank = 0);
 
-/// For one worker, if workers have models of their own. Throws Error(Usage) if the settings do not match the plan.
+/// For one worker, if each worker has its own model. Throws Error(Usage) if the settings do not match the plan.
 [[nodiscard]] TrainerOptions trainer_options(const TrainSettings& settings,
                                              const AnyModelConfig& model, const Plan& plan);
 

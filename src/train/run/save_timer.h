@@ -13,7 +13,7 @@ class SaveTimer {
   /// `step` is the one that the run resumes from; -1: nothing is saved yet.
   SaveTimer(const SaveInterval& interval, std::int64_t step) : interval_(interval), step_(step) {}
 
-  /// Whether so much time has passed since the last save that another one is due.
+  /// Whether the next save is due by time.
   [[nodiscard]] bool time_is_up() const {
     const std::chrono::duration<double> passed = Clock::now() - since_;
     return interval_.time.count > 0 && passed.count() >= interval_.time.count;

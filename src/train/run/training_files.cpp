@@ -1,4 +1,4 @@
-// The folder of a training run: ownership, descriptions, checkpoints, and what is saved when a run fails.
+// The folder of a training run: ownership, descriptions, checkpoints, and the files saved when a run fails.
 #include <filesystem>
 #include <map>
 #include <utility>
@@ -80,7 +80,7 @@ void TrainingRun::Impl::own_folder() {
   }
 }
 
-/// The settings come last: with them, the folder holds a run.
+/// Writes the settings last: they mark the folder as a run.
 void TrainingRun::Impl::describe_run() {
   const std::string identity = train::data_identity(data_, settings_);
   if (!options_.resume.empty()) {

@@ -1,4 +1,4 @@
-// What a training run measures and reports: validation, samples, metrics, its summary.
+// The results of a training run: validation, samples, metrics, its summary.
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -34,7 +34,8 @@ std::optional<double> TrainingRun::Impl::evaluate() {
   return ranks_.any(data_error_.has_value()) ? std::nullopt : std::optional(loss);
 }
 
-/// A rank that cannot read a batch takes part with an earlier one: the others wait for it.
+/// A rank that cannot read a batch participates with an earlier one, because the others wait for
+/// it.
 void TrainingRun::Impl::read_batch(const Batches& from, DataPosition at) {
   try {
     from.fill(at, {inputs_, targets_});

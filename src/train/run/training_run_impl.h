@@ -1,6 +1,6 @@
-// What a TrainingRun consists of. Defined in several files: training_run.cpp (the step loop), training_workers.cpp
-// (workers with models of their own), training_files.cpp (the run's folder, checkpoints, failures) and
-// training_results.cpp (validation, samples, reports). One thread at a time; all ranks make the same calls.
+// The implementation of TrainingRun, in several files: training_run.cpp (the step loop), training_workers.cpp (workers
+// with their own models), training_files.cpp (the run's folder, checkpoints, failures) and training_results.cpp
+// (validation, samples, reports). One thread at a time; all ranks make the same calls.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ class TrainingRun::Impl {
   std::vector<std::int32_t> sample(std::vector<std::int32_t> prompt, std::int64_t count,
                                    double temperature);
   std::string save();
-  /// Rank 0 writes; the others send it their shards, all of them first, because the files have another order.
+  /// Rank 0 writes; the others first send it all their shards, because the files have a different order.
   void export_model(const std::string& folder);
 
  private:
@@ -80,7 +80,7 @@ class TrainingRun::Impl {
   // The step loop.
 
   [[nodiscard]] bool should_stop();
-  /// Rank 0 only: the validation loss has not fallen for as long as the settings wait.
+  /// Rank 0 only: the validation loss has not fallen for the configured number of validations.
   [[nodiscard]] bool out_of_patience() const;
   /// Collective.
   [[nodiscard]] Agreed agree();
@@ -92,9 +92,9 @@ class TrainingRun::Impl {
   /// Repeats the step with half the loss scale while that may help.
   train::StepResult take_step(Trace* trace);
 
-  // Workers with models of their own.
+  // Workers with their own models.
 
-  /// Lets the workers take these steps, each at its own pace as far as the strategy allows. Collective.
+  /// Runs these steps on all workers, each at its own pace within the strategy's bounds. Collective.
   train::StretchEnd run_workers(const train::Stretch& stretch);
   /// Takes this worker's step on its share of a batch. `first` is the step that position_ belongs to.
   train::ShareResult run_share(const train::BatchShare& share, std::int64_t first);
@@ -119,7 +119,7 @@ class TrainingRun::Impl {
   void restore_best();
   void check_disk();
   [[nodiscard]] HuggingFaceExport export_to(const std::string& folder) const;
-  /// Rank 0 reports what is wrong.
+  /// Rank 0 reports errors.
   void check_export();
   /// Copies the tokenizer of the data, if it has one, so that the folder is complete without the original.
   void keep_tokenizer(const std::string& folder) const;
@@ -136,10 +136,10 @@ class TrainingRun::Impl {
   // Results.
 
   [[nodiscard]] double validation_loss();
-  /// Rank 0 writes the trace of all ranks, or of its own if workers have models of their own, and keeps it until its step
-  /// is recorded. Collective.
+  /// Rank 0 writes the trace of all ranks, or of its own worker if each worker has its own model, and keeps it until
+  /// its step is recorded. Collective.
   void write_trace(Trace trace);
-  /// Takes the traced step apart, once its time is known.
+  /// Breaks down the traced step once its time is known.
   void explain_traced_step(const StepReport& report);
   /// Records a step in the run folder, and validates if that is due. Collective then.
   StepReport record(StepReport report);
@@ -177,7 +177,7 @@ class TrainingRun::Impl {
   std::optional<Waterfall> waterfall_;
   train::StepResult last_result_{};
   std::vector<ExpertLoad> last_experts_;
-  std::unique_ptr<train::SyncStrategy> sync_;  ///< if workers have models of their own
+  std::unique_ptr<train::SyncStrategy> sync_;  ///< if each worker has its own model
   std::optional<Failure> failure_;             ///< this worker's first
   std::int64_t shares_ = 0;                    ///< of batches, that this rank has trained on
   bool stopping_ = false;                      ///< should_stop() has returned true

@@ -1,4 +1,4 @@
-// Workers with models of their own.
+// Workers with their own models.
 #include <utility>
 
 #include "train/run/training_run_impl.h"

@@ -34,7 +34,7 @@ void check(const ShardOptions& options, Rank worker) {
                                  options.replication, options.workers, options.workers));
 }
 
-/// Where part `part` of the samples begins: the first samples % workers parts have one more than the others.
+/// The start of part `part` of the samples: the first samples % workers parts have one more than the others.
 std::int64_t begin_of(const ShardOptions& options, std::int64_t part) {
   return part * (options.samples / options.workers) +
          std::min(part, options.samples % options.workers);

@@ -47,7 +47,7 @@ void keep_share(std::vector<Candidate>& sorted, double top_p) {
   sorted.resize(kept);
 }
 
-/// Applies top_k, then top_p to what is left.
+/// Applies top_k, then top_p to the rest.
 void restrict_to(std::vector<Candidate>& all, const SamplingOptions& options) {
   if (options.top_k == 0 && options.top_p >= 1) {
     return;

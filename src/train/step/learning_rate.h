@@ -37,10 +37,10 @@ struct LearningRate {
 /// 0 are omitted. parse_learning_rate reads it back.
 [[nodiscard]] std::string to_text(const LearningRate& rate);
 
-/// Parses that format: constant, linear, cosine or wsd, the peak, and named settings in any order. `steps` may be left
-/// out if `otherwise` has them. A number alone, "3e-4", is the peak of `otherwise`, whose least rate stays in proportion.
-/// Throws Error(Usage) on an unknown shape or setting, an invalid number, a warmup longer than the run, or a least rate
-/// above the peak.
+/// Parses that format: constant, linear, cosine or wsd, the peak, and named settings in any order. `steps` may be
+/// omitted if `otherwise` has them. A single number, "3e-4", sets the peak of `otherwise` and scales its least rate in
+/// proportion. Throws Error(Usage) on an unknown shape or setting, an invalid number, a warmup longer than the run, or
+/// a least rate above the peak.
 [[nodiscard]] LearningRate parse_learning_rate(std::string_view text,
                                                const LearningRate& otherwise = {});
 

@@ -18,7 +18,7 @@ constexpr double kNearEnough = 0.02;
 /// workspace, which are not predicted, vary by less.
 constexpr double kMargin = 0.05;
 constexpr int kMaxZero = 3;
-/// More are not tried: a step with more takes too long to compile for advice.
+/// The maximum to try: a step with more takes too long to compile for advice.
 constexpr int kMostMicrobatches = 64;
 
 double tokens_of(const TrainerOptions& options) {
@@ -190,8 +190,8 @@ class Search {
     }
     return false;
   }
-  /// The first micro-batches of a step, as many as are alive at once. They need the memory of all, and a step with hundreds
-  /// takes minutes to compile.
+  /// Keeps only as many micro-batches as are alive at the same time. They need the memory of all, and a step with
+  /// hundreds takes minutes to compile.
   static TrainerOptions with_fewer(TrainerOptions options) {
     const int alive = 2 * options.plan.mesh.size("pipe") * options.plan.chunks;
     if (options.plan.microbatches > alive) {
@@ -212,8 +212,8 @@ class Search {
     }
   }
 
-  /// Bisects between what full recomputation keeps and what is kept now, by predictions; compiles the result, and again
-  /// with a smaller one if that does not fit.
+  /// Bisects by prediction between the activations of full recomputation and the current ones; compiles the result, and
+  /// again with a smaller one if that does not fit.
   void try_budget() {
     const Model model = make_model(options_.model, options_.batch);
     const Graph graph = make_training_graph(model.graph, training_of(options_, model.graph));
@@ -268,7 +268,7 @@ class Search {
       return;
     }
     std::int64_t too_many = options.batch.sequences;
-    double limit = static_cast<double>(limit_.count);  // of what is predicted
+    double limit = static_cast<double>(limit_.count);  // of the predicted memory
     while (too_many - best.options.batch.sequences > 1) {
       const std::int64_t guess =
           predicted_batch(options, limit, best.options.batch.sequences, too_many);
@@ -331,7 +331,7 @@ class Search {
   Device& device_;
   int rank_;
   double flops_ = 0;        ///< per token, with the options unchanged
-  double unpredicted_ = 1;  ///< what a run needs, relative to the predicted peaks
+  double unpredicted_ = 1;  ///< a run's memory relative to the predicted peaks
   bool may_shard_ = false;
   std::vector<MemoryFix> fixes_;
 };

@@ -7,7 +7,7 @@
 
 namespace trireme::train {
 
-/// Options that fit, with what they need and cost.
+/// Options that fit, with their memory and cost.
 struct MemoryFix {
   TrainerOptions options{};
   Bytes need{};
@@ -15,8 +15,8 @@ struct MemoryFix {
 };
 
 /// Options that keep a rank within the limit: ZeRO; micro-batches; full, selective or minimal recomputation; no master
-/// weights; bf16; the largest batch that fits; and combinations where none suffices alone. Fewest extra FLOPs first. Empty if nothing helps. Candidates
-/// are tried by predict_memory(); what is returned was compiled.
+/// weights; bf16; the largest batch that fits; and combinations if no single one suffices. Fewest extra FLOPs first.
+/// Empty if nothing helps. Candidates are tried with predict_memory(); returned fixes were compiled.
 [[nodiscard]] std::vector<MemoryFix> find_memory_fixes(const TrainerOptions& options, Bytes limit,
                                                        Device& device, int rank = 0);
 

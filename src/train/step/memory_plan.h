@@ -39,8 +39,8 @@ struct MemoryNeed {
 /// The same, compiling the programs first. Throws as compile_training().
 [[nodiscard]] MemoryNeed plan_memory(const TrainerOptions& options, Device& device, int rank = 0);
 
-/// What a rank's arenas hold at their peaks, predicted without compiling: neither gaps between buffers nor the kernels'
-/// workspace.
+/// The contents of a rank's arenas at their peaks, predicted without compiling; excludes gaps between buffers and the
+/// kernels' workspace.
 struct PredictedMemory {
   Bytes step{};
   Bytes evaluation{};

@@ -22,20 +22,21 @@ struct TrainerOptions {
   BatchShape batch{};
   LearningRate rate{};
   TrainingOptions training{};
-  /// How the model is distributed, and what is recomputed.
+  /// How the model is distributed, and which activations are recomputed.
   Plan plan{};
   std::uint64_t seed = 1;
-  /// Compiles the update apart from the step, which then only computes gradients: see Trainer::compute_gradients().
+  /// Compiles the update separately from the step, which then only computes gradients: see
+  /// Trainer::compute_gradients().
   bool split_update = false;
   /// How many workers train like this, each on its share of the batch; all else here is about one of them.
   int workers = 1;
   /// Copies of this rank's f32 parameters that synchronization keeps besides the trainer's.
   int model_copies = 0;
-  /// Those of the device that the step runs on.
+  /// The fusions of the device that runs the step.
   Fusions fusions{};
 };
 
-/// `options.training` with what follows from the model: f16 always uses loss scaling, and its matrices are known by the
+/// `options.training` completed from the model: f16 always uses loss scaling, and its matrices are identified by the
 /// names of their dimensions.
 [[nodiscard]] TrainingOptions training_of(const TrainerOptions& options, const Graph& forward);
 
@@ -44,7 +45,8 @@ struct StepGraph {
   FlopCount flops{};  ///< of all its nodes
 };
 
-/// Without the update, if the options split it. Throws Error(Usage) on incompatible options or a recomputation budget that is too small (naming the minimum).
+/// Excludes the update if the options split it. Throws Error(Usage) on incompatible options or a recomputation budget
+/// that is too small (naming the minimum).
 [[nodiscard]] StepGraph make_step_graph(const Model& model, const TrainerOptions& options);
 
 /// The graph that a plan partitions: the model's step, with compressed gradients if the plan says so.
@@ -59,8 +61,8 @@ struct PlannedStep {
 /// The forward pass alone, for validation and sampling; not fused yet. It is deterministic, so it may have fewer
 /// parameters.
 [[nodiscard]] Model make_evaluation_model(const TrainerOptions& options);
-/// The training plan without its training-only parts: one micro-batch that passes through the stages. Ops and parameters
-/// stay on their devices, but values have the placements that follow.
+/// The training plan without its training-only parts: one micro-batch passes through the stages. Ops and parameters
+/// stay on their devices; placements of values are derived.
 [[nodiscard]] Plan make_evaluation_plan(const Plan& training, const Graph& evaluation);
 
 /// A compiled training run: its step, and its evaluation on the same ranks.

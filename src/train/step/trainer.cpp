@@ -292,7 +292,7 @@ Seconds shortest_run(Execution& execution) {
 }  // namespace
 
 double measure_peak_flops(Device& device, DType dtype) {
-  constexpr Seconds kLongEnough{0.001};  // launches no longer count, and all of a GPU is busy
+  constexpr Seconds kLongEnough{0.001};  // launch overhead is negligible, and the whole GPU is busy
   double best = 0;
   for (const std::int64_t size : {1024, 2048, 4096, 8192}) {
     Execution execution(square_product(size, dtype), device);

@@ -1,6 +1,6 @@
-// Trainer: trains a model step by step on a device or on the ranks of a plan. Builds the training graph, plans its
-// memory, and runs it; the cost of a step is known before the first. One thread at a time; all ranks make the same
-// calls in the same order.
+// Trainer: trains a model step by step on a device or the ranks of a plan. Builds the training graph, plans its memory,
+// and runs it; the cost of a step is known before the first. One thread at a time; all ranks make the same calls in the
+// same order.
 #pragma once
 
 #include <cstdint>
@@ -86,12 +86,12 @@ class Trainer {
   // With TrainerOptions::split_update a step has two halves, between which workers may reduce their gradients. Requires
   // f32 parameters on one device.
 
-  /// The gradients of all parameters, one after the other, and the loss. Takes no step.
+  /// Computes the concatenated gradients of all parameters, and the loss, without taking a step.
   double compute_gradients(std::span<const std::byte> inputs, std::span<const std::byte> targets,
                            std::span<float> gradients, Trace* trace = nullptr);
   /// Elements of those gradients.
   [[nodiscard]] std::size_t gradient_count() const;
-  /// Takes the step with these gradients.
+  /// Takes a step with these gradients.
   StepResult apply_gradients(std::span<const float> gradients, double loss);
   /// Takes a step that another worker has computed: `parameters` are its updated parameters, in the same order.
   void adopt_step(std::span<const float> parameters);
@@ -161,7 +161,7 @@ class Trainer {
     return update_ ? compiled_->update->graph() : graph();
   }
   void write_parameter(const std::string& name, std::span<const std::byte> elements);
-  /// The updated parameters, one after the other, which the step does not have yet.
+  /// Reads the concatenated updated parameters, which the step does not have yet.
   void read_updated(std::span<float> parameters) const;
   /// The parameters that the split update trains.
   [[nodiscard]] std::vector<Value> trained() const;

@@ -51,7 +51,7 @@ class GossipMixer : public Mixer {
   }
 
  private:
-  /// Sends half of x and w `distance` ahead, and adds what comes from as far behind.
+  /// Sends half of x and w `distance` ahead, and adds the half received from the same distance behind.
   void push(Rank distance) {
     const Rank count = workers_.size();
     for (std::size_t i = 0; i < x_.size(); ++i) {
@@ -75,7 +75,7 @@ class GossipMixer : public Mixer {
   Group workers_;
   int rounds_;
   std::vector<float> x_;
-  std::vector<float> z_;  ///< what this worker computed its last gradients at
+  std::vector<float> z_;  ///< the model at which this worker computed its last gradients
   float weight_ = 1;
   std::vector<float> sent_;      ///< a vector like x, then its weight
   std::vector<float> received_;  ///< likewise

@@ -1,9 +1,10 @@
 // Hogwild!: threads update one vector without locks.
 //
 // A worker computes its step on a snapshot of the vector, adds the difference to it element by element, and continues
-// from what it then finds there. With n workers it adds an n-th of the difference: the n updates of a step then sum up to
-// their average, and a learning rate means the same as under the other strategies. Every access is a relaxed atomic operation: no update is lost, but a snapshot may
-// contain some elements from before and some from after another worker's update.
+// from the resulting vector. With n workers it adds an n-th of the difference: the n updates of a step then sum up to
+// their average, and a learning rate means the same as under the other strategies. Every access is a relaxed atomic
+// operation: no update is lost, but a snapshot may contain some elements from before and some from after another
+// worker's update.
 #include <atomic>
 #include <memory>
 #include <vector>

@@ -20,7 +20,7 @@ Moved distance_between(std::span<const float> before, std::span<const float> aft
   return moved;
 }
 
-/// Workers take steps of their own and mix their models.
+/// Workers take independent steps and mix their models.
 class MixedSteps : public SyncStrategy {
  public:
   MixedSteps(const SyncSpec& spec, const WorkerPlace& place)

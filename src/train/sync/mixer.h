@@ -1,4 +1,4 @@
-// Mixers: keep the models of workers together by averaging them after steps.
+// Mixers: keep the models of workers in sync by averaging them after steps.
 //
 //   local=K   every K steps, over all workers
 //   gossip    every step, with one worker at a distance of 1, 2, 4, … (stochastic gradient push, Assran et al. 2019)
@@ -29,7 +29,7 @@ class Mixer {
   virtual void reset(std::span<const float> model) = 0;
   /// After a worker's step, counted from 1: replaces its model by the one to continue from. Throws CommError.
   virtual void mix(std::int64_t step, std::span<float> model) = 0;
-  /// Replaces the model by the average over all workers, without changing what they continue from. Collective.
+  /// Replaces the model with the average over all workers, without changing the workers' own models. Collective.
   virtual void average(std::span<float> model) = 0;
 };
 

@@ -10,7 +10,7 @@
 namespace trireme::train {
 namespace {
 
-/// What the threads share. Parts are numbered from 0 through all steps of the stretch.
+/// The state shared by the threads. Parts are numbered from 0 through all steps of the stretch.
 class Pool {
  public:
   Pool(std::int64_t parts, int workers) : limit_(parts), workers_(workers) {}
@@ -28,7 +28,8 @@ class Pool {
     return Taken{.part = next_++, .done = std::ssize(results_)};
   }
 
-  /// `done` is as taken. A part that asks to stop ends the stretch with the step that is under way.
+  /// `done` is the part as taken. A part that requests a stop ends the stretch with the current
+  /// step.
   void post(ShareResult result, std::int64_t done) {
     const MutexLock lock(mutex_);
     result.staleness = static_cast<double>(std::ssize(results_) - done);

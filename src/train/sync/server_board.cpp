@@ -16,7 +16,7 @@ constexpr std::array kFields{&ShareResult::loss,   &ShareResult::gradient_norm,
                              &ShareResult::failed, &ShareResult::stop,
                              &ShareResult::clock,  &ShareResult::slowest_clock};
 constexpr std::size_t kResultFloats = kFields.size() + 1;
-/// Steps whose results are asked for at once.
+/// Steps whose results are requested together.
 constexpr std::int64_t kAsked = 16;
 
 void write_result(const ShareResult& result, std::span<float> floats) {

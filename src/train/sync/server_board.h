@@ -23,7 +23,8 @@ class ServerPool {
   /// The part that this worker has.
   [[nodiscard]] const std::optional<ps::Ticket>& ticket() const noexcept { return ticket_; }
 
-  /// Parts of the stretch's steps, in order; a step has as many as there are workers. All ranks are workers. Collective.
+  /// Hands out parts of the stretch's steps, in order; a step has one part per worker. All ranks are workers.
+  /// Collective.
   [[nodiscard]] std::unique_ptr<StepBoard> open_board(Group& workers, const Stretch& stretch);
 
  private:

@@ -1,5 +1,5 @@
-// ServerModel: how the parameters of a model lie in the rows of a parameter server's table. Each row has one weight decay,
-// so parameters with the same decay lie together. Immutable; any thread.
+// ServerModel: the layout of a model's parameters in the rows of a parameter server's table. Each row has one weight
+// decay, so parameters with the same decay are adjacent. Immutable; any thread.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace trireme::train {
 
-/// What the servers do with a worker's gradients, for an optimizer of training.h.
+/// How the servers apply a worker's gradients, for an optimizer of training.h.
 struct ServerOptimizer {
   ps::TrainUpdate update{};
   std::vector<std::string> states{};  ///< prefixes of the optimizer's state, by slot: "m", "v"
@@ -36,7 +36,7 @@ class ServerModel {
   void unpack(std::span<const float> rows, std::span<float> elements) const;
 
  private:
-  /// Elements of the model that lie together in a row.
+  /// Contiguous elements of the model in a row.
   struct Piece {
     std::size_t from = 0;  ///< element
     std::size_t to = 0;    ///< float of the rows

@@ -209,9 +209,9 @@ class ServerSteps : public SyncStrategy {
 
   // Steps.
 
-  /// Waits until this worker may take the step, and has a model that is new enough. A worker that was silent for longer
-  /// than its lease does not hold others up by its clock; where all gradients of a step are applied together, they wait
-  /// for the update instead.
+  /// Waits until this worker may take the step and has a recent enough model. A worker that was silent for longer than
+  /// its lease does not block others by its clock; if all gradients of a step are applied together, they wait for the
+  /// update instead.
   void await_model(std::int64_t step) {
     own_clock_ = step - 1 - first_step_;
     client_.advance_clock(table_, own_clock_);
@@ -242,7 +242,8 @@ class ServerSteps : public SyncStrategy {
     }
   }
 
-  /// By its own norm. One that is not finite becomes 0: the others wait for it, and the run ends with this step.
+  /// Clips by the gradient's own norm. A non-finite gradient becomes 0: the others wait for it, and the run ends with
+  /// this step.
   void clip(const StepResult& result) {
     const double limit = trainer_.training().clip_limit;
     if (result.finite && result.gradient_norm <= limit) {

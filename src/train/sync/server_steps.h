@@ -1,13 +1,13 @@
 // The strategies of ps:…: the model and the optimizer's state are on parameter servers. In each step a worker pulls the
-// model, or uses its copy if that is new enough, and pushes its gradient. With K workers, S servers, g bytes of gradients
-// and m bytes of model, in each step
+// model, or uses its copy if it is recent enough, and pushes its gradient. With K workers, S servers, g bytes of
+// gradients and m bytes of model, in each step
 //
 //              sends     receives
 //   worker     g         m
 //   server     K m / S   K g / S
 //   together   K (g + m)
 //
-// A gradient is clipped by its own norm before it is pushed: nobody sees the whole of the averaged one.
+// A gradient is clipped by its own norm before the push: no process sees the whole averaged gradient.
 #pragma once
 
 #include <memory>

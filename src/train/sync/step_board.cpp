@@ -63,7 +63,7 @@ class ExchangedBoard : public StepBoard {
   [[nodiscard]] bool stopped() const override { return stopped_; }
 
  private:
-  /// The results of a step, on their way.
+  /// The results of a step, in flight.
   struct Round {
     ShareResult own{};
     std::vector<ShareResult> all;
@@ -81,7 +81,7 @@ class ExchangedBoard : public StepBoard {
   void add(std::span<const ShareResult> results) {
     ready_.push_back(summarize(++done_, results));
     if (std::ranges::any_of(results, [](const ShareResult& r) { return r.stop + r.failed > 0; })) {
-      // Nobody takes the step after this one before having seen these results.
+      // No worker takes the step after this one before it has seen these results.
       last_ = std::min(last_, done_ + options_.max_lead);
       stopped_ = true;
     }

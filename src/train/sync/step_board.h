@@ -1,5 +1,5 @@
-// StepBoard: hands a worker its next share of the data and collects what the workers did, without making the fast wait
-// for the slow. One per worker and stretch of steps; one thread at a time.
+// StepBoard: hands a worker its next share of the data and collects the workers' results, without making fast workers
+// wait for slow ones. One per worker and stretch of steps; one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct BatchShare {
   int part = 0;           ///< which of the batch's parts; there is one for each worker
 };
 
-/// What a rank did with its share. Plain numbers, because it is sent to the others.
+/// A rank's result for its share. Plain numbers, because it is sent to the others.
 struct ShareResult {
   double loss = 0;
   double gradient_norm = 0;
@@ -28,13 +28,13 @@ struct ShareResult {
   double moved = 0;   ///< squared distance by which mixing moved this rank's shards
   double length = 0;  ///< their squared length
   double failed = 0;  ///< 1: the loss or a gradient was not finite
-  double stop = 0;    ///< 1: this rank asks all to stop
+  double stop = 0;    ///< 1: this rank requests a stop
   /// On a parameter server: the steps that this worker, and the slowest one, had done when it started.
   double clock = -1;
   double slowest_clock = -1;
 };
 
-/// The report of a step from what its ranks did, without its time.
+/// Combines the ranks' results of a step into a report, without its time.
 [[nodiscard]] StepReport summarize(std::int64_t step, std::span<const ShareResult> results);
 
 /// The steps after `first` up to and including `last`.
@@ -52,8 +52,8 @@ class StepBoard {
 
   /// This worker's next share; nothing at the end of the stretch. May wait for slower workers.
   [[nodiscard]] virtual std::optional<BatchShare> take() = 0;
-  /// The share taken last is done; fills in its staleness. If it failed or asks to stop, the stretch ends a few steps
-  /// later, at the same step for all.
+  /// Completes the share taken last; fills in its staleness. If it failed or requests a stop, the stretch ends a few
+  /// steps later, at the same step for all.
   virtual void post(ShareResult result) = 0;
   /// For a worker that waits for others: throws CommError if one of them is known to have failed.
   virtual void check() {}
@@ -83,7 +83,7 @@ struct StepBoardOptions {
                                                          const StepBoardOptions& options);
 
 /// For workers that are threads of one process: parts of batches come from a common pool, so fast workers do more. A
-/// step is as many parts as there are workers, whoever does them. The staleness of a step is how many parts the others
+/// step has one part per worker, done by any of them. The staleness of a step is the number of parts that others
 /// completed while it was computed. Collective.
 [[nodiscard]] std::unique_ptr<StepBoard> make_pool_board(Group& threads, const Stretch& stretch);
 

@@ -10,7 +10,7 @@
 
 namespace trireme::train {
 
-/// What a worker does with its shares, and with the reports of steps that all workers have done.
+/// A worker's callbacks for its shares, and for the reports of steps that all workers have completed.
 struct StretchWork {
   std::function<ShareResult(const BatchShare&)> run_share{};
   std::function<void(const StepReport&)> publish{};

@@ -62,7 +62,7 @@ bool take_ending(std::string_view& text, std::string_view ending) {
   return has_it;
 }
 
-/// Collects what is wrong.
+/// Collects errors.
 class Checks {
  public:
   void require(bool holds, std::string otherwise) {

@@ -1,5 +1,5 @@
-// SyncStrategy: how workers that each have a model of their own train one model together. It takes a worker's steps and
-// exchanges with the other workers. make_strategy.h creates the one that a SyncSpec names.
+// SyncStrategy: how workers with their own models train one model together. It takes a worker's steps and exchanges
+// with the other workers. make_strategy.h creates the one that a SyncSpec names.
 //
 // To add a strategy: implement this interface, or Mixer if it averages models, and add it to make_sync_strategy(). One
 // thread at a time per worker.
@@ -18,7 +18,7 @@
 
 namespace trireme::train {
 
-/// What an exchange did to this rank's shards, and when.
+/// The effect of an exchange on this rank's shards, and its time.
 struct Moved {
   double distance = 0;  ///< squared
   double length = 0;    ///< of the shards, squared
@@ -34,9 +34,9 @@ class SyncStrategy {
   SyncStrategy(const SyncStrategy&) = delete;
   SyncStrategy& operator=(const SyncStrategy&) = delete;
 
-  /// Before each step: waits for what it needs from other workers.
+  /// Before each step: waits for the data that it needs from other workers.
   virtual void begin_step() {}
-  /// The trainer's next step on this worker's share of the batch, with what workers exchange in it. Throws CommError.
+  /// Runs the trainer's next step on this worker's share of the batch, with the exchanges in it. Throws CommError.
   virtual StepResult run_step(std::span<const std::byte> inputs, std::span<const std::byte> targets,
                               Trace* trace) = 0;
   /// After each step, counted from 1, unless it is repeated because gradients overflowed: what workers exchange between

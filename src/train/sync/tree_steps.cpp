@@ -90,7 +90,7 @@ class TreeSteps : public SyncStrategy {
   Group& workers_;
   Group board_ranks_;
   std::vector<float> gradients_;  ///< and the loss
-  std::vector<float> model_;      ///< parameters, and what came of the step
+  std::vector<float> model_;      ///< parameters, and the step's outcome
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
-// The tree strategy: a parameter server whose clients form a binary tree. In each step gradients go up and are added on
-// the way; worker 0 updates the model, which goes down. With K workers, g bytes of gradients and m bytes of model:
+// The tree strategy: a parameter server whose clients form a binary tree. In each step gradients go up and are summed
+// along the tree; worker 0 updates the model, which goes down. With K workers, g bytes of gradients and m bytes of
+// model:
 //
 //              sends     receives
 //   leaf       g         m
