@@ -1,4 +1,4 @@
-// Gradient buckets: small all-reduces are deferred and combined, because each costs a latency whatever its size. One
+// Gradient buckets: small all-reduces are deferred and combined, because each costs a latency regardless of size. One
 // thread at a time.
 #pragma once
 

@@ -96,7 +96,7 @@ class CausalRing {
   }
 
  private:
-  /// What a round has at this rank, by piece: operands that arrived, then results for the owner of rows and of keys.
+  /// The state of a round at this rank, by piece: received operands, then results for the owner of rows and of keys.
   struct RoundState {
     std::map<const Piece*, Values> inputs{};
     std::map<const Piece*, Values> merged{};
@@ -223,7 +223,7 @@ class CausalRing {
     }
   }
 
-  /// Adds what the round computed for this rank's rows and keys.
+  /// Adds the round's results for this rank's rows and keys.
   void collect(std::size_t round) {
     RoundState& state = state_[round];
     Values halves;

@@ -1,13 +1,13 @@
 // Ring execution under a causal mask, with the same work for every rank. Callable from any thread.
 //
 // Rank i has the queries of shard i and the keys of shard i. Under a causal mask shard i of the queries sees only the
-// shards 0 … i of the keys, so in a plain ring the last rank would work all the time and the first only once. Instead,
-// the pair of queries i and keys j < i is computed by the owner of the queries, to which the keys are sent, or by the
-// owner of the keys, to which the queries are sent and which returns the results (after Li et al., DISTFLASHATTN, 2024).
-// With p ranks, in round 0 each computes its own pair. In round s = 1 … (p - 1) / 2, the ranks from s on compute
-// their own queries with the keys of the rank s places before; the first s ranks would have none and compute the queries
-// of the rank s places before them, counted from the end, with their own keys. If p is even, a last round
-// has half as many pairs as ranks: queries are divided in two, one half for each of the two owners.
+// shards 0 … i of the keys, so in a plain ring the last rank would always work and the first only once. Instead, the
+// pair of queries i and keys j < i is computed by the owner of the queries, to which the keys are sent, or by the owner
+// of the keys, to which the queries are sent and which returns the results (after Li et al., DISTFLASHATTN, 2024). With
+// p ranks, in round 0 each computes its own pair. In round s = 1 … (p - 1) / 2, the ranks from s on compute their own
+// queries with the keys of the rank s places before; the first s ranks, which would be idle, compute the queries of the
+// rank s places before them, counted from the end, with their own keys. If p is even, a last round has half as many
+// pairs as ranks: queries are divided in two, one half for each of the two owners.
 //
 //   p = 4       rank 0             rank 1             rank 2             rank 3
 //   round 0     q0 k0              q1 k1              q2 k2              q3 k3
@@ -21,7 +21,7 @@
 //   queries and s of results; 2 p shards a round, p (p - 1) in all (p / 2 more if p is even), as in a plain causal ring
 //
 // Messages of a round are in flight while the round before is computed. In the backward pass, the owner of the queries
-// returns the gradients of keys and values, the owner of the keys that of the queries.
+// returns the gradients of keys and values, the owner of the keys returns the gradient of the queries.
 #pragma once
 
 #include <cstdint>

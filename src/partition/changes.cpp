@@ -75,7 +75,7 @@ class Changer {
     return std::nullopt;
   }
 
-  /// Removes the innermost axis of a dimension that has one too many.
+  /// Removes the innermost axis of a dimension that has an extra one.
   std::optional<Change> gather() {
     for (std::size_t d = 0; d < at_.dims.size(); ++d) {
       if (begins_as_wanted(d)) {

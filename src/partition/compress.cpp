@@ -49,9 +49,9 @@ struct Packed {
   ValueId basis{};
   ValueId all{};                 ///< A[p,..]: gradient and residual
   std::vector<ValueId> codes{};  ///< of this rank
-  std::vector<ValueId> sent{};   ///< those of all ranks, or their sum
+  std::vector<ValueId> sent{};   ///< of all ranks, or their sum
   ValueId rest{};                ///< the part of A that is not sent
-  ValueId merged{};              ///< the sum of what is sent
+  ValueId merged{};              ///< the sum of the sent gradients
 };
 
 class Compressor {
@@ -244,7 +244,7 @@ class Compressor {
     }
   }
 
-  /// One round after the other for all gradients: communication overlaps with preparing the next, and small all-reduces
+  /// Processes all gradients round by round: communication overlaps with preparing the next, and small all-reduces
   /// share buckets.
   void compress() {
     builder_.set_phase(Phase::Update);
@@ -461,8 +461,8 @@ class Compressor {
     return all;
   }
 
-  // Power: A[p,a,b]. From the basis Q[b,r], orthonormalized, P = the sum of A Q, orthonormalized too; then what is sent
-  // of A_i is P (A_i^T P)^T, and the sum of the right factors is the next basis.
+  // Power: A[p,a,b]. From the basis Q[b,r], orthonormalized, P = the sum of A Q, orthonormalized too; A_i is then sent
+  // as P (A_i^T P)^T, and the sum of the right factors is the next basis.
 
   ValueId einsum(const char* equation, ValueId x, ValueId y) {
     return builder_.add1("einsum", {x, y}, {{"equation", std::string(equation)}});

@@ -57,8 +57,8 @@ class EarlyGathers {
            order_.source(turn, pipe_, from, instance) == pipe_;
   }
 
-  /// Of the result, and of the scratch if shards are not contiguous. If the ranks' sizes differ, that of the first: all
-  /// must decide alike.
+  /// Bytes of the result, and of the scratch if shards are not contiguous. If the ranks' sizes differ, the first
+  /// rank's: all must make the same decision.
   [[nodiscard]] std::int64_t bytes_of(const Turn& turn) const {
     const Copy& made = placed_.copy(step(turn).outputs[0]);
     const TensorType& whole = placed_.value(made).type;
@@ -86,7 +86,7 @@ class EarlyGathers {
     room_ = by_block.empty() ? largest : room_;
   }
 
-  /// From here on the result of the next one needed no longer counts as ahead.
+  /// From here on, the result of the next gather in order no longer counts as ahead.
   void need(const Turn& turn, std::vector<Turn>& out) {
     if (needed_ == begun_) {
       out.push_back(turn);

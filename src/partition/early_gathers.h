@@ -8,10 +8,10 @@ namespace trireme::partition {
 
 /// The same order with gathers moved forward as far as memory allows, on every place of the pipeline.
 ///
-/// A gather can move if its input exists when the step begins: a shard of a parameter, for example. What has started
-/// and is not needed yet, results and scratch, is at most as large as what one block gathers in one phase of the step
-/// (the largest gather, if there are no blocks); this bounds the additional memory. A larger gather stays where it is.
-/// With memory for two:
+/// A gather can move if its input exists when the step begins: a shard of a parameter, for example. The results and
+/// scratch of gathers started ahead are at most as large as the gathers of one block in one phase of the step (the
+/// largest gather, if there are no blocks); this bounds the additional memory. A larger gather does not move. With
+/// memory for two:
 ///
 ///   gather a, use a, gather b, use b, gather c, use c   becomes   gather a, gather b, gather c, use a, use b, use c
 ///

@@ -93,7 +93,7 @@ CopyId KnownCopies::change(CopyId from, const Placement& wanted, const PlacedSte
     step.stage = like.stage;
     if (one.axis == placed_.micro() && one.kind != ChangeKind::Slice &&
         placed_.copy(from).step >= 0) {
-      // Micro-batches are merged as they arrive, whoever needs the result later.
+      // Micro-batches are merged on arrival, no matter which op needs the result.
       const PlacedStep& maker = placed_.steps[position_of(placed_.copy(from).step)];
       step.phase = maker.phase;
       step.block = maker.block;

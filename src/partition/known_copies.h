@@ -23,7 +23,7 @@ class KnownCopies {
   /// The value's placement before anything requests another one.
   [[nodiscard]] CopyId primary(ValueId id) const;
 
-  /// A copy with this placement, for a step of this phase, block and stage; adds the steps that make it if there is
+  /// A copy with this placement, for a step of this phase, block and stage; adds the steps that create it if there is
   /// none.
   CopyId get(ValueId id, const Placement& wanted, const PlacedStep& like);
   /// Bytes that get() would move.

@@ -282,7 +282,7 @@ class GraphSink : public RankSink {
            : by_update ? fmt::format("{}.u{}", value.name, turn.instance)
                        : value.name;
   }
-  /// Tells an optimizer that counts its steps which of how many updates this is.
+  /// Sets the round and the number of rounds of an optimizer that counts its steps.
   void count_updates(const Turn& turn, Attributes& attributes) const {
     if (order_.updates() > 1 && attributes.contains("rounds")) {
       attributes["rounds"] = std::int64_t{order_.updates()};

@@ -74,7 +74,7 @@ void Messages::find_outputs(int pipe) {
   }
 }
 
-/// What is kept between steps gets its next value where it is stored.
+/// Persistent values get their next value where they are stored.
 void Messages::find_updates(int pipe) {
   for (std::size_t k = 0; k < placed_.updates.size(); ++k) {
     const CopyId id = placed_.updates[k];
@@ -131,7 +131,7 @@ void Messages::set_maker(int pipe, int task, const Instance& what) {
 
 // When the receive has been posted.
 
-/// Goes through the tasks of all places, each after what it reads was made.
+/// Visits the tasks of all places, each after the producers of its inputs.
 void Messages::find_until() {
   const int places = table_.ranks;
   told_.assign(all_.size(), Known(places, -1));
@@ -148,8 +148,8 @@ void Messages::find_until() {
   }
 }
 
-/// Advances all places as far as possible, if they may read what others make up to this many tasks ahead. 1 is for
-/// updates, which may need values of one another: such a message conveys no knowledge.
+/// Advances all places as far as possible, if they may read values that others produce up to this many tasks ahead. 1
+/// is for updates, which may need values of one another: such a message conveys no knowledge.
 bool Messages::advance(int ahead) {
   bool moved = false;
   for (int pipe = 0; pipe < table_.ranks; ++pipe) {
@@ -174,7 +174,7 @@ bool Messages::can_begin(int pipe, int task, int ahead) const {
          });
 }
 
-/// The task's outputs convey what the place knew before; then it learns from what the task reads, and drops the sends
+/// The task's outputs convey the place's prior knowledge; then it learns from the task's inputs, and drops the sends
 /// that this settles.
 void Messages::begin(int pipe, int task) {
   Known& known = known_[pipe];

@@ -1,5 +1,5 @@
-// The messages between the places of a pipeline: which task makes a value, which task reads it first, and by when it
-// has certainly arrived. Callable from any thread.
+// The messages between the places of a pipeline: the task that produces a value, the task that reads it first, and when
+// it is certain to have arrived. Callable from any thread.
 #pragma once
 
 #include <map>
@@ -17,11 +17,11 @@ struct Message {
   Instance what{};
   int from = 0;  ///< places of the pipeline
   int to = 0;
-  int made = -1;  ///< the task of `from` that makes it; -1: exists when the step begins
+  int made = -1;  ///< the task of `from` that produces it; -1: exists when the step begins
   int read = 0;   ///< the task of `to` that reads it first; its receive is posted before
   /// Its number, the same on all ranks.
   int tag = 0;
-  /// The message that proves to `from` that this one's receive was posted: whoever has it knows that `to` has started
+  /// The message that proves to `from` that this one's receive was posted: its receiver knows that `to` has started
   /// `read`. A sender that has waited for it need not wait for this one. -1: there is none.
   int until = -1;
 };
@@ -31,7 +31,7 @@ class Messages {
   Messages(const Placed& placed, const PipelineTable& table, const RunOrder& order);
 
   [[nodiscard]] std::vector<Message> sent(int pipe, const Instance& what) const;
-  /// Those that this place first reads in a task, numbered as in the table; one more is for what all have at the end.
+  /// The messages that this place first reads in a task, numbered as in the table; one more is for the final values.
   [[nodiscard]] std::vector<Message> received(int pipe, int task) const;
 
  private:
@@ -57,11 +57,12 @@ class Messages {
   std::map<std::pair<int, Instance>, std::vector<std::size_t>> by_maker_;
   std::map<std::pair<int, int>, std::vector<std::size_t>> by_task_;    ///< of the reader
   std::map<std::pair<int, int>, std::vector<std::size_t>> by_making_;  ///< by task of the maker
-  std::vector<Known> told_;  ///< by message: what its sender knew before the task that made it
+  std::vector<Known>
+      told_;  ///< by message: its sender's knowledge before the task that produced it
   IndexedVector<int, Known> known_;  ///< by place, so far
   IndexedVector<int, int> begun_;    ///< likewise: tasks
   IndexedVector<int, std::vector<std::size_t>>
-      open_;  ///< likewise: sends that may not have been asked for
+      open_;  ///< likewise: sends whose receive may not be posted
 };
 
 }  // namespace trireme::partition

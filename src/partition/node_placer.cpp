@@ -84,7 +84,7 @@ void NodePlacer::keep_leading(const Factors::Dims& dims) {
   }
 }
 
-/// The sharding of a dimension's leading factor, given that of the dimension; nothing if boundaries fall in between.
+/// The sharding of a dimension's leading factor, derived from the dimension's; nullopt if boundaries do not align.
 std::optional<Placement::Dim> NodePlacer::factor_sharding(const Placement::Dim& sharding,
                                                           const Dim& dim, std::int64_t size) const {
   const std::int64_t inner = unit_of(dim);
@@ -106,7 +106,7 @@ void NodePlacer::vote_in(Assignment& assignment, const Dim& dim, const Placement
   if (number < 0 || !splittable_[number]) {
     return;
   }
-  // If boundaries of the innermost axes fall in between, the outer ones may still do.
+  // If boundaries of the innermost axes do not align, the outer ones may.
   for (Placement::Dim outer = sharding; !outer.axes.empty(); outer.axes.pop_back()) {
     outer = canonical(outer, size, axes_);
     if (const std::optional<Placement::Dim> of_factor = factor_sharding(outer, dim, size)) {

@@ -22,13 +22,13 @@ class NodePlacer {
 
   [[nodiscard]] Assignment none() const { return Assignment(factors_.factors.size()); }
 
-  /// Adds the sharding of input k with this placement, as far as it is compatible with the existing one.
+  /// Adds the compatible part of the sharding of input k with this placement.
   void vote(Assignment& assignment, std::size_t k, const Placement& placement) const;
   /// The same for output k, of which a reader prefers this axis's sharding.
   void vote_for_output(Assignment& assignment, std::size_t k, const Placement& placement,
                        int axis) const;
 
-  /// The same for all axes of output k, as far as they shard factors that appear in no input: those cost nothing.
+  /// The same for the axes of output k that shard factors missing from all inputs: those cost nothing.
   void vote_for_new(Assignment& assignment, std::size_t k, const Placement& placement) const;
   /// Lets operands circulate along these axes, if the op can take a factor in turn and the axis shards another of its
   /// factors. Each result must have one of the two, and no operand both.

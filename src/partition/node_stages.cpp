@@ -13,7 +13,7 @@ NodeStages::NodeStages(const Placed& placed) : placed_(placed) {
   }
 }
 
-/// The nodes that make a parameter's next value: an optimizer's node or, if that updates a master copy, also the
+/// The nodes that compute a parameter's next value: an optimizer's node or, if that updates a master copy, also the
 /// rounding after it.
 void NodeStages::find_movers(const Update& update) {
   const Graph& graph = placed_.graph;
@@ -64,8 +64,7 @@ int NodeStages::stage_of_inputs(const Node& node) const {
                         : std::min(stage, of_input);
     }
   }
-  if (stage < 0 &&
-      !forward) {  // not in the backward: with what it reads of the forward, else at the end
+  if (stage < 0 && !forward) {  // not in the backward: with its forward inputs, else at the end
     for (const ValueId input : node.inputs) {
       stage = std::max(stage, of(input));
     }

@@ -13,8 +13,8 @@ class NodeStages {
   /// Uses the graph, placements and homes of `placed`, which must outlive this object.
   explicit NodeStages(const Placed& placed);
 
-  /// The first rule that applies: the update of a parameter is where the parameter is; a node may have a stage of its
-  /// own, that of a node it follows, or that of its block; otherwise it runs where its inputs are.
+  /// The first rule that applies: the update of a parameter runs on the parameter's stage; a node may have its own
+  /// stage, the stage of a node it follows, or its block's; otherwise it runs where its inputs are.
   [[nodiscard]] int find(NodeId id) const;
   void set(NodeId id, int stage);
   /// Of a computed value; -1 if it is not computed, or not yet.
@@ -26,7 +26,7 @@ class NodeStages {
   [[nodiscard]] bool is_late(ValueId id) const;
 
   const Placed& placed_;
-  std::map<NodeId, ValueId> moves_;  ///< the parameter whose next value a node makes
+  std::map<NodeId, ValueId> moves_;  ///< the parameter whose next value a node computes
   IndexedVector<ValueId, int> stages_;
 };
 

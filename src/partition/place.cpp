@@ -239,13 +239,13 @@ class Placer {
     return static_cast<double>(size_of(value(id).type).count);
   }
 
-  /// How to compute the node. Inputs that are kept between steps decide first; of the others, the one that moves the
-  /// fewest bytes.
+  /// Decides how to compute the node. Persistent inputs take precedence; of the others, the one that moves the fewest
+  /// bytes.
   Assignment choose(const Node& node, const NodePlacer& placer, const std::map<int, Merge>& passed,
                     int stage) {
     Assignment fixed = placer.none();
     std::vector<std::size_t> others;
-    // Updates follow what they update; a parameter that is rounded from its master copy follows that.
+    // Updates follow their target; a parameter that is rounded from its master copy follows the copy.
     const bool updates =
         std::ranges::any_of(node.outputs,
                             [&](ValueId output) { return target_of_.contains(output); }) &&

@@ -19,7 +19,7 @@ using CopyId = std::int32_t;
 struct Copy {
   ValueId value{};
   Placement placement{};
-  std::int32_t step = -1;  ///< that makes it; -1: exists when the step begins
+  std::int32_t step = -1;  ///< the producer; -1: exists when the step begins
 };
 
 struct PlacedStep {
@@ -47,7 +47,7 @@ struct Placed {
   [[nodiscard]] const Axes& axes() const { return placements.axes; }
   [[nodiscard]] int micro() const { return placements.micro; }
   [[nodiscard]] const Copy& copy(CopyId id) const { return copies[position_of(id)]; }
-  /// What it is a copy of.
+  /// The original of a copy.
   [[nodiscard]] const Value& value(const Copy& copy) const { return graph.value(copy.value); }
   [[nodiscard]] const Value& value(CopyId id) const { return value(copy(id)); }
 

@@ -55,7 +55,7 @@ class Progress {
     return next_[pipe] > before;
   }
 
-  /// Something of another place that the turn reads and that is not made yet; nullptr if there is nothing.
+  /// An input of the turn from another place that does not exist yet; nullptr if there is none.
   [[nodiscard]] const Read* find_missing(int pipe, const Turn& turn) {
     reads_ = order_.reads_of(pipe, turn);
     const auto it = std::ranges::find_if(reads_, [&](const Read& read) {

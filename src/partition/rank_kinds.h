@@ -8,9 +8,9 @@
 
 namespace trireme::partition {
 
-/// By axis (as Placed::axes()) and coordinate: a number that is the same for coordinates that have shards of the same
-/// sizes of everything, whatever the other coordinates are. Along an axis whose operands circulate in a ring, every
-/// coordinate has its own: what it receives depends on its position.
+/// By axis (as Placed::axes()) and coordinate: a number shared by coordinates with shards of the same sizes for any
+/// other coordinates. Along an axis whose operands circulate in a ring, every coordinate has its own: its messages
+/// depend on its position.
 [[nodiscard]] std::vector<std::vector<std::size_t>> coordinate_kinds(const Placed& placed);
 
 }  // namespace trireme::partition

@@ -221,7 +221,7 @@ class OutlineSink : public RankSink {
     return it->second;
   }
 
-  /// The nodes of a ring, which a small graph of their own has first.
+  /// The nodes of a ring, built in a small separate graph first.
   std::vector<ValueId> add_ring_at(const PlacedStep& step, int m,
                                    const std::vector<ValueId>& inputs) {
     const Ring ring =

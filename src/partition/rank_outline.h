@@ -1,5 +1,4 @@
-// From placed steps to the outline of what one rank runs: the graph of lower(), as far as memory goes. Callable from any
-// thread.
+// From placed steps to the outline of one rank: the graph of lower(), reduced to memory. Callable from any thread.
 #pragma once
 
 #include "graph/outline.h"

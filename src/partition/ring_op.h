@@ -1,6 +1,6 @@
-// An op whose factor is taken in turn by the ranks of an axis: which part of each factor a rank has, what computing with
-// another rank's part takes, and the messages between them. ring.h and causal_ring.h build programs from it. Callable
-// from any thread.
+// An op whose factor is processed in turn by the ranks of an axis: the part of each factor on each rank, the work on
+// another rank's part, and the messages between them. ring.h and causal_ring.h build programs from it. Callable from
+// any thread.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@
 
 namespace trireme::partition {
 
-/// The factor that is sharded by one axis and taken in turn; -1 if there is none.
+/// The factor that is sharded by one axis and processed in turn; -1 if there is none.
 [[nodiscard]] int find_ring(const Factors& factors, std::span<const Placement::Dim> sharding);
 
 struct Ring {
   Signature whole{};
-  std::size_t factor = 0;  ///< that is taken in turn
+  std::size_t factor = 0;  ///< processed in turn
   std::size_t rows = 0;    ///< another factor that the axis shards, such as queries
-  /// By position along the axis, what the rank there has of each factor.
+  /// By position along the axis: the rank's range of each factor.
   std::vector<std::vector<IndexRange>> ranges{};
   std::vector<int> ranks{};  ///< likewise
   std::size_t index = 0;     ///< the place of this rank
@@ -51,9 +51,9 @@ class RingOp {
   [[nodiscard]] const std::vector<std::size_t>& carried() const { return carried_; }
   [[nodiscard]] const Factors& factors() const { return factors_; }
 
-  /// What the rank at `place` has of each factor, with the part of another one instead of its own.
+  /// The ranges of the rank at `place`, with another rank's part of the ring factor instead of its own.
   [[nodiscard]] std::vector<IndexRange> ranges_of(std::size_t place, std::size_t part) const;
-  /// Whether a causal mask leaves anything of it.
+  /// Whether any of it remains under a causal mask.
   [[nodiscard]] bool has_work(std::size_t place, std::size_t part) const;
   [[nodiscard]] TensorType input_type(std::size_t k, std::span<const IndexRange> ranges) const;
   [[nodiscard]] TensorType output_type(std::size_t k, std::span<const IndexRange> ranges) const;

@@ -49,7 +49,7 @@ RunOrder::RunOrder(const Placed& placed, const PipelineTable& table)
   }
 }
 
-// Updates, and what they include.
+// Updates and the micro-batches they include.
 
 void RunOrder::count_updates() {
   for (int m = 0; m < table_.microbatches; ++m) {
@@ -75,7 +75,7 @@ void RunOrder::count_updates() {
   }
 }
 
-/// Micro-batches may differ in size: their weight in a mean is that of their examples.
+/// Micro-batches may differ in size: their weight in a mean is their share of the examples.
 void RunOrder::find_weights() {
   weights_.assign(updates_, 0);
   const auto sharded = std::ranges::find_if(placed_.copies, [&](const Copy& one) {
@@ -203,7 +203,7 @@ void RunOrder::check_reads(std::size_t step) const {
   }
 }
 
-/// Whether a step that leads to new weights reads what the update of another stage makes.
+/// Whether a step that leads to new weights reads the result of another stage's update.
 void RunOrder::find_joint() {
   std::set<CopyId> leads(placed_.updates.begin(), placed_.updates.end());
   const auto made_in_update = [&](CopyId id) {
@@ -350,7 +350,8 @@ void RunOrder::add_work(int pipe, const PipelineTask& task, std::vector<Turn>& t
   }
 }
 
-/// The steps of an Update of the stage: with several copies of the model, also those that take the gradients of all.
+/// The steps of an Update of the stage: with several copies of the model, also the steps that combine the gradients of
+/// all copies.
 std::vector<std::size_t> RunOrder::steps_by_update(int stage) const {
   std::vector<PipelineWork> works{PipelineWork::Update};
   if (table_.copies > 1) {

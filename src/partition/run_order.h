@@ -53,7 +53,7 @@ struct Instance {
   friend auto operator<=>(const Instance&, const Instance&) = default;
 };
 
-/// What a turn reads, and the place that has it.
+/// A value that a turn reads, and the place that has it.
 struct Read {
   Instance what{};
   int from = 0;
@@ -81,7 +81,7 @@ class RunOrder {
   /// The place from which a reader gets the copy: its own, if it has it.
   [[nodiscard]] int source(const Turn& reader, int pipe, CopyId id, int instance) const;
   [[nodiscard]] bool has_stage(int pipe, int stage) const;
-  /// What a turn of this place reads, except inputs of the graph; and what it makes.
+  /// The values that a turn of this place reads, except inputs of the graph, and those it produces.
   [[nodiscard]] std::vector<Read> reads_of(int pipe, const Turn& turn) const;
   [[nodiscard]] std::vector<Instance> made_by(const Turn& turn) const;
   [[nodiscard]] int stage_of(CopyId id) const;
@@ -95,7 +95,7 @@ class RunOrder {
   [[nodiscard]] std::int64_t weight(int update) const { return weights_[update]; }
   /// The copy that is the next version of the one kept between steps; -1: it does not change.
   [[nodiscard]] CopyId next_of(CopyId leaf) const;
-  /// What the copy is the next version of; -1: nothing.
+  /// The leaf whose next version the copy is; -1: none.
   [[nodiscard]] CopyId leaf_of(CopyId next) const;
 
  private:

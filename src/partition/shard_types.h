@@ -24,7 +24,7 @@ class ShardTypes {
   [[nodiscard]] std::vector<int> coordinates(int m) const;
   /// The shape of the copy's shard.
   [[nodiscard]] Shape shape(CopyId id, int m) const;
-  /// What this rank has of an input: its shards of all micro-batches, one after the other.
+  /// This rank's part of an input: its shards of all micro-batches, concatenated.
   [[nodiscard]] Outline::Value of_input(CopyId id);
   [[nodiscard]] Outline::Value of_type(const TensorType& type);
 

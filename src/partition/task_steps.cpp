@@ -53,7 +53,7 @@ bool TaskSteps::merges_micro(const PlacedStep& step) const {
          step.change.kind != ChangeKind::Slice;
 }
 
-/// What is late in the forward is available when the backward begins.
+/// Late results of the forward are available when the backward begins.
 bool TaskSteps::reads_late(const PlacedStep& step) const {
   return std::ranges::any_of(step.inputs, [&](CopyId id) {
     if (placed_.copy(id).step < 0 || placed_.is_by_micro(id)) {
@@ -65,7 +65,7 @@ bool TaskSteps::reads_late(const PlacedStep& step) const {
   });
 }
 
-/// Steps of the backward whose results only updates use, including the resharding on the way.
+/// Steps of the backward whose results only updates use, including the resharding in between.
 void TaskSteps::find_weight_steps() {
   const std::size_t count = placed_.steps.size();
   for_weights_.assign(count, true);
