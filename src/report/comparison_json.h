@@ -12,7 +12,7 @@ namespace trireme::report {
 /// One object: operation, ranks, rows of {bytes, best, algorithms: {name: seconds}}, crossovers.
 [[nodiscard]] std::string comparison_json(const simulate::AlgorithmComparison& comparison);
 
-/// What the workers of a replayed schedule hold after a step.
+/// The blocks of the workers of a replayed schedule after a step.
 struct ReplayState {
   std::string title{};
   Values values{};

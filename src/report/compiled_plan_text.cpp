@@ -24,7 +24,7 @@ std::string_view category_text(Category category) {
   return category == Category::Optimizer ? "optimizer state" : to_text(category);
 }
 
-/// What the table needs of a plan.
+/// The table's view of a plan.
 class PlanView {
  public:
   explicit PlanView(const ShownPlan& shown)
@@ -73,7 +73,7 @@ class PlanView {
     return uses;
   }
 
-  /// Sent in a step, by what it carries: by all ranks or, if not all are known, by the one shown.
+  /// Bytes sent in a step, by category: by all ranks or, if not all are known, by the rank shown.
   [[nodiscard]] std::array<double, kCategories> sent() {
     std::array<double, kCategories> sums{};
     const std::vector<ListedRank> senders =

@@ -1,5 +1,4 @@
-// A plan for people and as JSON: what each rank communicates, needs in memory, and how long it idles. Callable from any
-// thread.
+// A plan as text and as JSON: each rank's communication, memory and idle time. Callable from any thread.
 #pragma once
 
 #include <string>
@@ -30,7 +29,7 @@ struct ShownPlan {
 /// The communication of all listed ranks that are compiled.
 [[nodiscard]] std::string compiled_plan_json(const ShownPlan& shown);
 
-/// One line: what the fullest rank of a run needs, by category.
+/// One line: the memory of a run's fullest rank, by category.
 [[nodiscard]] std::string own_memory_text(const MemoryUse& use);
 
 }  // namespace trireme::report

@@ -13,7 +13,7 @@ struct HelpExamples {
 
 [[nodiscard]] std::span<const HelpExamples> help_examples();
 
-/// Those of a command; "" if it has none.
+/// The examples of a command; "" if it has none.
 [[nodiscard]] std::string_view help_examples_of(std::string_view command);
 
 }  // namespace trireme::report

@@ -16,7 +16,7 @@ constexpr int kNarrowest = 40;
 constexpr int kRemarkIndent = 6;
 constexpr int kNarrowestRemark = 24;
 
-/// How much of a word to put on a line: all of it, or up to a comma if it is too long.
+/// The part of a word that fits on a line: all of it, or up to a comma if it is too long.
 std::size_t fitting(const std::string& word, int width) {
   if (display_width(word) <= width) {
     return word.size();
@@ -26,7 +26,7 @@ std::size_t fitting(const std::string& word, int width) {
   return comma == std::string::npos ? word.size() : comma + 1;
 }
 
-/// Every line behind so many blanks.
+/// Indents every line by this many blanks.
 std::string indented(const std::vector<std::string>& lines, int indent) {
   std::string out;
   for (const std::string& line : lines) {
@@ -35,7 +35,7 @@ std::string indented(const std::vector<std::string>& lines, int indent) {
   return out;
 }
 
-/// The lines behind each other in a column, beside `left`; below it if that is too long.
+/// The lines in a column next to `left`, or below it if `left` is too long.
 std::string beside(const std::string& left, const std::string& text, int column, int width) {
   const std::string lines = indented(wrapped(text, width - column), column);
   if (lines.empty()) {

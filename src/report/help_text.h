@@ -6,7 +6,7 @@
 
 namespace trireme::report {
 
-/// An option, an argument or a command: "-n,--ranks VALUE=8" and what it is for.
+/// An option, an argument or a command: "-n,--ranks VALUE=8" and its description.
 struct HelpRow {
   std::string name;
   std::string text;
@@ -25,7 +25,7 @@ struct HelpPage {
   std::string footer;
 };
 
-/// The page in at most `width` columns, where words allow it. A command that is broken ends in a backslash, so that it
+/// The page in at most `width` columns, if words fit. A command that is split over lines has backslashes, so that it
 /// can still be pasted into a shell.
 [[nodiscard]] std::string help_text(const HelpPage& page, int width);
 

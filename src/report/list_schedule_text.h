@@ -9,7 +9,7 @@
 
 namespace trireme::report {
 
-/// The first schedule is that of one device.
+/// The first schedule is for one device.
 [[nodiscard]] std::string list_schedules_text(std::string_view model,
                                               std::span<const simulate::ListSchedule> schedules,
                                               const Terminal& terminal);

@@ -117,7 +117,7 @@ std::string runs_text(const std::vector<int>& values) {
   return text;
 }
 
-/// What the search did about devices that differ.
+/// How the search handled heterogeneous devices.
 std::string kinds_text(const TransformerCost& cost, const RankedLayout& best) {
   const Cluster& cluster = cost.cluster();
   if (!cluster.is_mixed()) {
@@ -168,7 +168,7 @@ std::string bills(const TransformerCost& cost, const StepCost& best, double toke
   return text.empty() ? "" : "\n" + text;
 }
 
-/// Why the others lost, in percent of the first one's step time.
+/// Why the other plans are slower, in percent of the first plan's step time.
 std::string losses(const PlanSearch& search) {
   std::string text = search.best.size() > 1 ? "\nWhy the others are slower\n" : "";
   for (std::size_t i = 1; i < search.best.size(); ++i) {

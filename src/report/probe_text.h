@@ -1,4 +1,4 @@
-// What a probe of this host measured, as text and as JSON. Callable from any thread.
+// The results of a host probe, as text and as JSON. Callable from any thread.
 #pragma once
 
 #include <string>

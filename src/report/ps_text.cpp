@@ -61,7 +61,7 @@ std::string ps_status_json(const ps::ClusterStatus& status) {
 
 namespace {
 
-/// As OpenMetrics wants it between quotes.
+/// Escapes a label value for OpenMetrics.
 std::string escaped_label(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -115,7 +115,7 @@ std::string bench_line(const ps::PsBenchRow& row) {
       row.shared_cpu_seconds_per_gb, 1e-9 * row.memcpy_bytes_per_second);
 }
 
-/// Operations beside Redis's commands, and latencies.
+/// Operations next to Redis's commands, and latencies.
 std::string bench_operations_line(const ps::PsBenchRow& row) {
   std::string text = fmt::format("{:>8} {:>5} {:>10.0f} {:>10.0f}", to_text(row.size), row.depth,
                                  row.push_per_second, row.pull_per_second);

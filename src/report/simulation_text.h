@@ -17,7 +17,7 @@ namespace trireme::report {
 [[nodiscard]] std::string strategies_json(const simulate::StrategyOptions& options,
                                           const std::vector<simulate::StrategyResult>& results);
 
-/// What was simulated.
+/// The simulated step.
 struct SimulatedStep {
   std::string model{};
   std::string plan{};  ///< "data=2,tensor=2"

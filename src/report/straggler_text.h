@@ -9,7 +9,7 @@
 
 namespace trireme::report {
 
-/// What was compared, and under which slow workers.
+/// A comparison and its slow workers.
 struct StragglerScenario {
   std::string name{};     ///< "permanent"
   std::string meaning{};  ///< "1 of 4 workers takes 5 times as long"

@@ -20,7 +20,7 @@ enum class Style { Bold, Dim, Good, Bad };
 /// Columns that UTF-8 text takes: one for each character that is not a continuation byte.
 [[nodiscard]] int display_width(std::string_view text);
 
-/// So many spaces; none if the count is negative.
+/// This many spaces; none if the count is negative.
 [[nodiscard]] std::string spaces(int count);
 
 /// The text, padded with spaces to `width` columns on the right (or on the left).

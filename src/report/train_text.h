@@ -1,4 +1,4 @@
-// What a training run prints: its facts, its progress, its summary. Callable from any thread.
+// The output of a training run: its facts, progress and summary. Callable from any thread.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace trireme::report {
 
 [[nodiscard]] std::string run_facts_text(const RunFacts& facts);
 
-/// The parts of a progress line, most important first. `time` is that of a step, smoothed.
+/// The parts of a progress line, most important first. `time` is the smoothed step time.
 [[nodiscard]] std::vector<std::string> progress_parts(const RunFacts& facts, const StepReport& m,
                                                       Seconds time);
 /// A bar and as many of these parts as fit: a line that wraps cannot be updated in place.

@@ -23,7 +23,7 @@ using trireme::plural;
   return time.count * 1e6;
 }
 
-/// What stands for a number that is not known.
+/// Shown for an unknown number.
 inline constexpr const char* kUnknown = "unknown";
 
 /// One line of a summary: the label in its own column, then the text.

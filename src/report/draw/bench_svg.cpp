@@ -117,7 +117,7 @@ class Panel {
     return lines;
   }
 
-  /// At the right ends of the lines, moved apart where they would overlap.
+  /// At the right ends of the lines, moved apart if they would overlap.
   [[nodiscard]] Element draw_names() const {
     const Palette palette(curves_.size());
     std::vector<std::pair<double, std::size_t>> ends;

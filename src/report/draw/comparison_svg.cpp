@@ -340,7 +340,7 @@ class ComparisonArtist {
     std::string_view weight;
   };
 
-  /// At the right ends of the lines, moved apart where they would overlap.
+  /// At the right ends of the lines, moved apart if they would overlap.
   [[nodiscard]] Element draw_names() const {
     std::vector<Name> names;
     if (!bound_.empty()) {

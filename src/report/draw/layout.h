@@ -22,7 +22,7 @@ struct Geometry {
   double subtitle_size = 14;
   double title_height = 66;
 
-  double side_width = 150;  ///< the notes beside the steps
+  double side_width = 150;  ///< the notes next to the steps
   double side_gap = 16;
   double note_size = 12;
   double note_line = 16;
@@ -68,7 +68,7 @@ inline constexpr std::string_view kFaint = "#aeb4bd";
 inline constexpr std::string_view kLane = "#eef0f3";
 inline constexpr std::string_view kMixed = "#4b5563";  ///< messages with blocks of several colors
 
-/// Who takes part in a step.
+/// The ranks that are active in a step.
 struct Activity {
   IndexedVector<Rank, bool> sends;
   IndexedVector<Rank, bool> busy;  ///< sends or receives
@@ -81,7 +81,7 @@ struct Activity {
 /// Columns for ranks, rows of cells for moments, gaps between the rows for steps.
 class ScheduleLayout {
  public:
-  /// What the layout is computed for. `widest_label` is that of a cell.
+  /// The contents to lay out. `widest_label` is the widest cell label.
   struct Content {
     const Schedule& schedule;
     const CellGrid& grid;
@@ -98,7 +98,8 @@ class ScheduleLayout {
   /// The middle of the gap below a row.
   [[nodiscard]] double gap_middle(std::size_t row) const;
   [[nodiscard]] double rank_middle(Rank rank) const { return rank_left(rank) + rank_width_ / 2; }
-  /// How wide a label beside the head of an arrow can be without reaching the next rank's arrow.
+  /// The maximum width of a label next to an arrow's head that does not reach the next rank's
+  /// arrow.
   [[nodiscard]] double arrow_label_room(bool several_blocks) const;
   [[nodiscard]] svg::Box cell(std::size_t row, Rank rank, const Slot& slot) const;
   /// A rank's part of the gap below a row.

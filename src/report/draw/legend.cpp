@@ -16,7 +16,7 @@ using svg::Point;
 
 constexpr double kSampleHeight = kSizes.cell_height - 4;
 
-/// A sample, drawn at the origin with its middle at height 0, and what it means.
+/// A sample, drawn at the origin with its middle at height 0, and its meaning.
 struct Item {
   Element sample;
   std::string meaning;

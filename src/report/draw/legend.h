@@ -11,7 +11,7 @@
 
 namespace trireme::report {
 
-/// What the legend explains; it refers to all of it.
+/// The content that the legend explains, by reference.
 struct LegendContent {
   const Schedule& schedule;
   const CellGrid& grid;

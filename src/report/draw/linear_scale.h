@@ -17,7 +17,7 @@ struct LinearScale {
   }
 };
 
-/// Multiples of 1, 2 or 5 times a power of ten within the scale, about so many.
+/// Multiples of 1, 2 or 5 times a power of ten within the scale, about this many.
 [[nodiscard]] std::vector<double> ticks_of(const LinearScale& scale, double about = 6);
 
 }  // namespace trireme::report

@@ -1,5 +1,5 @@
 // Colors are computed in OKLCH (lightness, chroma, hue), where equal lightness looks equally light
-// whatever the hue, and then converted to sRGB.
+// for every hue, and then converted to sRGB.
 #include "report/draw/palette.h"
 
 #include <algorithm>

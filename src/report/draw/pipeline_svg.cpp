@@ -35,7 +35,7 @@ struct PictureSizes {
   double lane_height = 24;
   double lane_gap = 4;
   double names = 62;       ///< the column of rank names
-  double facts = 120;      ///< the column beside the lanes
+  double facts = 120;      ///< the column next to the lanes
   double box = 26;         ///< the width of the shortest task, if it fits
   double widest = 2000;    ///< of the lanes
   double narrowest = 520;  ///< the same

@@ -253,7 +253,7 @@ class ScheduleArtist {
     return {message_x(row + 1, m.to, m), layout_.row_top(row + 1) - 2 * kSizes.bar};
   }
 
-  /// Beside the head, on the side away from the arrow.
+  /// Next to the head, on the side away from the arrow.
   [[nodiscard]] Element draw_label(std::size_t row, const Message& m) const {
     const bool from_right = m.from > m.to;
     const Point to = tip(row, m);

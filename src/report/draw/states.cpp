@@ -22,7 +22,7 @@ constexpr std::size_t kFirstSteps = 8;
 constexpr std::size_t kLastSteps = 8;
 constexpr Block kLongestStrip = 8;  // with more blocks, a square
 
-/// Which contents are still needed, found by going through the steps backwards.
+/// The contents that are still needed, found in a backward pass over the steps.
 class Usefulness {
  public:
   explicit Usefulness(const Schedule& schedule)
@@ -36,7 +36,7 @@ class Usefulness {
     }
   }
 
-  /// From what is needed after the step to what is needed before it.
+  /// From the blocks needed after the step to those needed before it.
   void go_back(const Step& step) {
     for_each_message(step, [&](const Message& m) {
       if (m.action == Action::Copy) {

@@ -1,5 +1,5 @@
-// What a picture of a schedule shows, before anything is drawn: which moments, what every rank
-// holds at each, and where in a rank's grid each block is. Pure functions; any thread.
+// The content of a schedule's picture, before anything is drawn: the moments shown, every rank's
+// blocks at each, and their positions in the rank's grid. Pure functions; any thread.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@ struct Snapshot {
 [[nodiscard]] std::vector<Snapshot> take_snapshots(const Schedule& schedule,
                                                    const std::vector<std::size_t>& steps_done);
 
-/// After how many steps the picture shows the state: after each, or, with too many steps, after the
-/// first few and the last few.
+/// The steps after which the picture shows the state: each, or, with too many steps, the first few
+/// and the last few.
 [[nodiscard]] std::vector<std::size_t> shown_moments(std::size_t steps);
 
 /// One block of one rank, as the picture shows it.

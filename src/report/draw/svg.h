@@ -79,7 +79,7 @@ struct TextStyle {
 [[nodiscard]] Element circle(Point center, double radius, std::string_view fill);
 /// One line of text; the point is on its baseline.
 [[nodiscard]] Element words(Point at, std::string_view text, const TextStyle& style);
-/// What a browser shows when the pointer is over the parent.
+/// The text that a browser shows when the pointer is over the parent.
 [[nodiscard]] Element tooltip(std::string_view text);
 
 /// A conservative estimate, for the common sans-serif fonts.

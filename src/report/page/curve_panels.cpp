@@ -77,7 +77,7 @@ std::string series_name(Runs runs, std::size_t run, std::string_view what) {
   return runs.size() == 1 ? std::string(what) : fmt::format("{}, {}", name_of(runs[run]), what);
 }
 
-/// What a chart says to those who do not see it.
+/// The description of a chart for screen readers.
 std::string description_of(const LineChart& chart) {
   std::string text;
   for (const ChartSeries& series : chart.series) {

@@ -1,4 +1,4 @@
-// What a run was: predictions, plan, settings, environment.
+// Facts about a run: predictions, plan, settings, environment.
 #include <algorithm>
 #include <set>
 

@@ -31,7 +31,7 @@ struct PanelFrame {
 };
 [[nodiscard]] Element panel(const PanelFrame& frame);
 
-/// What a panel shows if the run has not recorded what it needs.
+/// The content of a panel if the run has not recorded its data.
 [[nodiscard]] Element not_recorded(std::string_view why);
 
 /// A part of a bar, in percent of the cell's width.

@@ -48,7 +48,7 @@ struct Axes {
   LinearScale y;  ///< MiB
 };
 
-/// The area between what is below a category and what that category adds, as steps.
+/// The area of a category, stacked on the ones below, as steps.
 Element draw_layer(const MemoryCourse& course, std::size_t layer, const Axes& axes) {
   std::vector<svg::Point> top;
   std::vector<svg::Point> bottom;

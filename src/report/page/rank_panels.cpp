@@ -1,4 +1,4 @@
-// What ranks wait for, and what they send, in the traced step.
+// The waits and the messages of ranks in the traced step.
 #include <algorithm>
 
 #include <fmt/format.h>

@@ -9,7 +9,7 @@ namespace trireme::report {
 [[nodiscard]] std::string_view page_style();
 
 /// Every few seconds, loads the page again and replaces each panel that changed, unless the keyboard focus is in it.
-/// Tables that the reader has unfolded stay so.
+/// Expanded tables stay expanded.
 [[nodiscard]] std::string_view live_script();
 
 }  // namespace trireme::report

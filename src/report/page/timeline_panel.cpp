@@ -22,10 +22,10 @@ constexpr double kLaneGap = 2;
 constexpr double kRankGap = 14;
 constexpr double kAxis = 26;
 constexpr int kMostLanes = 4;
-/// Shapes closer than this, in pixels, are drawn as one; with many ranks, so many that the page stays light.
+/// Shapes closer than this, in pixels, are drawn as one; with many ranks, more are joined to keep the page small.
 constexpr double kFinest = 0.35;
 constexpr double kMostShapes = 12000;
-/// Spans with a tooltip, which a table lists too.
+/// Spans with a tooltip, also listed in a table.
 constexpr std::size_t kListed = 60;
 
 using TraceSpan = Trace::Span;

@@ -1,4 +1,4 @@
-// Totals of a traced step: what ranks computed, what they sent, and how much memory they used. Callable from any thread.
+// Totals of a traced step: the ranks' computation, messages and memory use. Callable from any thread.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct OpTotals {
 };
 /// The most bytes first.
 [[nodiscard]] std::vector<OpTotals> exchanged(const std::vector<TracedRank>& ranks);
-/// The same for kernels, the most time first; `group` is the phase, `bytes` what they read and write.
+/// The same for kernels, slowest first; `group` is the phase, `bytes` the bytes read and written.
 [[nodiscard]] std::vector<OpTotals> computed(const std::vector<TracedRank>& ranks);
 
 /// The memory of a rank by category, from the moment `time` on.

@@ -1,5 +1,5 @@
-// Where the peak went: from all that the hardware could have done in the traced step down to MFU. Each part is a share of
-// the ranks' time in that step, so that they add up to 100 %.
+// Where the peak went: breaks the hardware's peak in the traced step down to MFU. Each part is a share of the ranks'
+// time in that step, so that they add up to 100 %.
 #include <algorithm>
 #include <cmath>
 
@@ -16,7 +16,7 @@ struct Part {
   std::string_view name;
   double share = 0;
   std::string_view color;
-  bool total = false;  ///< what is left, rather than what is lost
+  bool total = false;  ///< a remainder rather than a loss
 };
 
 std::vector<Part> parts_of(const Waterfall& w) {
