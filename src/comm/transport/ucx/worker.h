@@ -24,7 +24,6 @@ namespace trireme::comm {
 
 class UcxWorker {
  public:
-  /// Uses the network interface with the address `bind`, by TCP; or whatever the user's UCX_NET_DEVICES and UCX_TLS ///
   /// Uses the network interface with the address `bind`, over TCP, unless the user's UCX_NET_DEVICES and UCX_TLS say
   /// otherwise. Throws Error(System).
   explicit UcxWorker(const std::string& bind);
