@@ -1,5 +1,5 @@
-// Changing files and folders such that a crash, at whatever moment, leaves either the old or the new state. Every
-// change goes through a Disk, so that a test can stop before each of them.
+// Changes files and folders such that a crash at any moment leaves either the old or the new state. Every change goes
+// through a Disk, so that a test can stop before each of them.
 //
 // A Disk may be used from several threads if its hook may; an OutputFile or AtomicFile belongs to one.
 #pragma once
@@ -16,7 +16,7 @@ namespace trireme {
 /// The calls that change a file system. Each throws Error(System) naming the path and the reason.
 class Disk {
  public:
-  /// Called before every change with what is about to happen ("write", "rename", …) and to what.
+  /// Called before every change with the operation ("write", "rename", …) and its target.
   using Hook = std::function<void(std::string_view change, const std::string& path)>;
 
   Disk() = default;
@@ -40,8 +40,8 @@ class Disk {
 /// A file being written from scratch. Not durable until finish().
 class OutputFile {
  public:
-  /// Truncates an existing file; does not follow a link. `disk` must outlive this object. Errors mention `said` if
-  /// given: the file that the user knows.
+  /// Truncates an existing file; does not follow a link. `disk` must outlive this object. Errors name `said` if given:
+  /// the file that the user knows.
   OutputFile(std::string path, const Disk& disk, std::string said = "");
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;

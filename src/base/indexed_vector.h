@@ -16,7 +16,7 @@
 
 namespace trireme {
 
-/// The position that an id stands for: itself, the value of an enumerator, or its member `index`.
+/// The position of an id: itself, the value of an enumerator, or its member `index`.
 template <class Id>
 [[nodiscard]] constexpr std::size_t position_of(Id id) {
   if constexpr (std::integral<Id> || std::is_enum_v<Id>) {

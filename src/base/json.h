@@ -142,10 +142,11 @@ class Json {
   [[nodiscard]] const Json& operator[](const char* name) const { return at(name); }
   Json& operator[](const char* name) { return (*this)[std::string_view(name)]; }
 
-  /// On one line, or with `indent` spaces per level. Numbers read back as the same double; what is not finite is null.
+  /// On one line, or with `indent` spaces per level. Numbers read back as the same double; non-finite numbers become
+  /// null.
   [[nodiscard]] std::string dump(int indent = -1) const;
 
-  /// Numbers are equal by value, whatever their type; members in any order.
+  /// Numbers are equal by value, regardless of type; members in any order.
   friend bool operator==(const Json& a, const Json& b);
   /// Of two numbers; other values are unordered.
   friend std::partial_ordering operator<=>(const Json& a, const Json& b);

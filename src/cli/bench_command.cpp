@@ -106,7 +106,7 @@ std::string machine_name() {
   return fmt::format("{}, {} cores", measure::host_name(), usable_cores());
 }
 
-/// What works, by running all of it once.
+/// Prints the matrix of supported operations, by running each once.
 void run_matrix(const BenchArguments& args, Outcome& outcome) {
   std::vector<measure::TransportCapabilities> transports;
   for (const TransportKind kind : all_transports()) {

@@ -1,4 +1,4 @@
-// `trireme devices`: what this machine can compute on.
+// `trireme devices`: lists the devices of this machine.
 #include <memory>
 
 #include <fmt/format.h>

@@ -14,7 +14,7 @@ namespace trireme::cli {
 
 struct InferenceOptions {
   ModelSourceOptions source{};
-  std::optional<int> ranks{};  ///< none: as many as the mesh has
+  std::optional<int> ranks{};  ///< absent: the size of the mesh
   std::string mesh{};
   int threads = 0;
   bool json = false;

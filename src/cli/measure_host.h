@@ -5,7 +5,7 @@
 
 namespace trireme::cli {
 
-/// Messages, waiting, memory and kernels of this host. Shows on a terminal what it measures. Forks: call it before
+/// Measures messages, waiting, memory and kernels of this host. Shows its progress on a terminal. Forks: call it before
 /// creating a thread.
 [[nodiscard]] measure::HostProbe measure_host(const measure::ProbeOptions& options);
 

@@ -1,4 +1,4 @@
-// `trireme plan show`: what a plan means for each rank.
+// `trireme plan show`: shows the work of each rank under a plan.
 #include <algorithm>
 #include <iostream>
 #include <memory>

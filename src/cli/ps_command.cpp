@@ -118,7 +118,7 @@ struct ChaosArguments {
   bool verbose = false;
 };
 
-/// A folder of its own, removed at the end.
+/// A temporary folder, removed at the end.
 class TemporaryFolder {
  public:
   TemporaryFolder()

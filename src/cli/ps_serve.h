@@ -1,4 +1,4 @@
-// `trireme ps serve`, and what it shares with the other commands about parameter servers. One thread.
+// `trireme ps serve`, and helpers shared with the other parameter-server commands. One thread.
 #pragma once
 
 #include <string>

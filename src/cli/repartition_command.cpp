@@ -38,7 +38,7 @@ struct MatrixPair {
   predict::MatrixLayout to;
 };
 
-/// Those that the options name. Of all pairs, those that move nothing are left out.
+/// The pairs that the options name. Without names, all pairs that move data.
 std::vector<MatrixPair> pairs(const RepartitionArguments& args) {
   std::vector<MatrixPair> result;
   for (const predict::MatrixLayout from : layouts("--from", args.from)) {

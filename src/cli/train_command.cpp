@@ -87,7 +87,7 @@ void require_launched(const TrainOptions& given) {
           "and TRIREME_SECRET");
 }
 
-/// The complete options, the same on all ranks. Only rank 0 throws if they are invalid; the others return nothing.
+/// The complete options, the same on all ranks. Only rank 0 throws if they are invalid; the others return nullopt.
 std::optional<RunOptions> complete(TrainOptions given, TrainDisplay& display) {
   try {
     complete_settings(given);

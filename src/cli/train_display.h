@@ -15,7 +15,7 @@ class TrainDisplay {
   virtual ~TrainDisplay() = default;
   TrainDisplay(const TrainDisplay&) = delete;
   TrainDisplay& operator=(const TrainDisplay&) = delete;
-  /// What there is to say about the choice of a plan, before the run begins.
+  /// A note about the choice of a plan, before the run starts.
   virtual void note(const std::string& text) = 0;
   virtual void begin(const RunFacts& facts) = 0;
   /// Called after every step.

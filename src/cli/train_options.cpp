@@ -103,7 +103,7 @@ void add_server_options(Command* command, RunServers& servers) {
       "2s)");
 }
 
-/// Those of the plan are in the same section.
+/// The plan's options are in the same section.
 void add_parallelism_options(Command* command, TrainOptions& o) {
   command->section("Parallelism");
   TrainSettings& settings = o.run.settings;

@@ -1,4 +1,4 @@
-// `trireme validate` and `trireme calibrate`: the cost model beside measured runs.
+// `trireme validate` and `trireme calibrate`: compare the cost model with measured runs.
 #include <iostream>
 #include <memory>
 #include <string>

@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-/// The least of what all have; nothing if one does not say.
+/// The minimum over all kinds; nullopt if any is unknown.
 template <class T, class Get>
 std::optional<T> least(const std::vector<NodeKind>& kinds, const Get& get) {
   std::optional<T> result;

@@ -4,7 +4,7 @@
 // its own to rank i - 2^k, in the last round only those still missing.
 //   L alpha + (p-1)/p n beta
 // Bruck all-to-all: a block that must travel distance j goes by the binary digits of j: in round k
-// everything whose digit k is 1 moves on by 2^k. Half of the data moves in each round.
+// every block whose digit k is 1 moves by 2^k. Half of the data moves in each round.
 //   L alpha + (n/2) L beta   (p = 2^k)
 // Pairwise all-to-all: in round t rank i sends directly to rank i + t.
 //   (p-1) alpha + (p-1)/p n beta

@@ -1,5 +1,5 @@
-// The catalogue: which algorithm implements which operation, how to build its schedule and what it
-// costs in closed form.
+// The catalog: the algorithms of each operation, with their schedule builders and closed-form
+// costs.
 #pragma once
 
 #include <span>

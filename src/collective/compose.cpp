@@ -34,7 +34,7 @@ Operation dual(Operation operation) {
   }
 }
 
-/// What was sent as a copy comes back as a contribution, if the reversed operation combines.
+/// A copy becomes a contribution in reverse, if the reversed operation combines.
 Action dual_action(Operation reversed_operation) {
   return combines(reversed_operation) ? Action::Combine : Action::Copy;
 }
@@ -62,7 +62,8 @@ Block embedded_block(const Embedding& how, Block block) {
          how.column_stride * (block % how.columns);
 }
 
-/// What one block becomes. A run of one block has stride 1, so that equal runs compare equal.
+/// The run that replaces one block. A run of one block has stride 1, so that equal runs compare
+/// equal.
 BlockRun piece(const Embedding& how, Block block) {
   return {embedded_block(how, block), how.run_count, how.run_count == 1 ? 1 : how.run_stride};
 }

@@ -114,7 +114,7 @@ class TreePair {
     }
   }
 
-  /// Along the path or cycle of rivals from this edge on, the other colour each time.
+  /// Alternates colors along the path or cycle of rivals from this edge on.
   void colour_rivals_of(EdgeIndex start) {
     std::vector<EdgeIndex> waiting{start};
     while (!waiting.empty()) {

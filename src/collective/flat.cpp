@@ -1,16 +1,16 @@
-// Everything through one rank, and the naive all-reduce of textbooks.
+// Algorithms that route everything through one rank, and the textbook naive all-reduce.
 //
 // Flat: the root sends to all others in one step (a parameter server with one server). One wide round;
 // with one port
 //   (p-1) (alpha + n beta)
-// Naive all-reduce: one flat reduce after the other, a root each; whole vectors, p(p-1) of them.
+// Naive all-reduce: a sequence of flat reduces, one per root; p(p-1) whole vectors.
 //   p (p-1) (alpha + n beta + n gamma)
 #include "collective/algorithms.h"
 
 namespace trireme {
 namespace {
 
-/// The root sends to every other rank at once; `blocks_for(rank)` says what.
+/// The root sends `blocks_for(rank)` to every other rank in one step.
 template <class BlocksFor>
 Schedule star(Schedule schedule, const BlocksFor& blocks_for) {
   if (schedule.ranks == 1) {

@@ -1,4 +1,4 @@
-// What an operation starts with and guarantees, and the state of a schedule as sets of
+// The initial state and the guarantees of operations, and the state of a schedule as sets of
 // contributions.
 #include <bit>
 
@@ -104,7 +104,7 @@ bool Holdings::contains(Rank rank, Block block, Rank contributor) const {
 }
 
 void Holdings::apply(const Step& step) {
-  // All messages read the state before the step, so copy what is sent first.
+  // All messages read the state before the step, so copy the sent data first.
   std::vector<std::uint64_t> aside;
   for_each_message(step, [&](const Message& message) {
     for_each_block(message.blocks, [&](Block block) {

@@ -1,6 +1,6 @@
-// Recursive doubling and halving: partners at distances 1, 2, 4, … exchange what they have.
+// Recursive doubling and halving: partners at distances 1, 2, 4, … exchange their data.
 //
-// All-gather by doubling, p = 2^k: what a rank holds doubles each round.
+// All-gather by doubling, p = 2^k: the data of a rank doubles each round.
 //   k alpha + (p-1)/p n beta
 // All-reduce by doubling (the butterfly): whole vectors.
 //   k (alpha + n beta + n gamma)

@@ -130,7 +130,7 @@ Timing time_schedule(const Schedule& schedule, const Payload& payload, const Cos
 
 namespace {
 
-/// Counts step by step. What all ranks do alike is kept once and distributed at the end.
+/// Counts step by step. Work common to all ranks is stored once and distributed at the end.
 class TrafficCounter {
  public:
   TrafficCounter(const Schedule& schedule, const Payload& payload)

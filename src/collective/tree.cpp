@@ -4,11 +4,11 @@
 // one rank of the other half; recurse into both halves concurrently. Chan, Heimlich, Purkayastha,
 // van de Geijn, "Collective communication: theory, practice, and experience", 2007.
 //   broadcast: L rounds of the whole vector           L (alpha + n beta)
-//   scatter:   each round only what the half needs    L alpha + (p-1)/p n beta
+//   scatter:   each round only the blocks of the half L alpha + (p-1)/p n beta
 // The scatter's cost holds for every p and root because the root stays in the larger half: it
-// always sends the smaller half's blocks, floor(m/2) of m, and what remains to be sent is at most
-// ceil(m/2), down to 1: p-1 blocks in total. (The paper's split can leave a new root in a smaller
-// half and then sends more: 3 blocks instead of 2 for p = 3, root 2.)
+// always sends the smaller half's blocks, floor(m/2) of m, and at most ceil(m/2) remain, down to 1:
+// p-1 blocks in total. (The paper's split can leave a new root in a smaller half and then sends
+// more: 3 blocks instead of 2 for p = 3, root 2.)
 //
 // Binary tree: a heap with the root on top, one level per step. An inner rank sends two messages in
 // a step, so one-port timing takes twice as long for such a level.
@@ -42,7 +42,7 @@ Halves halve(const Span& span) {
   return {{mid + 1, span.right, span.root}, {span.left, mid, mid}};
 }
 
-/// Fills in the steps of a spanning tree; `blocks_for(other half)` says what is sent to it.
+/// Fills in the steps of a spanning tree; sends `blocks_for(other half)` to the other half.
 template <class BlocksFor>
 Schedule spanning_tree(Schedule schedule, const BlocksFor& blocks_for) {
   std::vector<Span> spans{{0, schedule.ranks - 1, schedule.root}};

@@ -1,5 +1,5 @@
-// The symbolic verifier. It checks each step against the state before it, applies the step, and in
-// the end compares what every rank holds with what the operation promises.
+// The symbolic verifier. Checks each step against the state before it, applies the step, and
+// finally compares every rank's blocks with the operation's guarantees.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -48,13 +48,13 @@ class Verifier {
                          fmt::format(text, std::forward<Args>(args)...)));
   }
 
-  /// What the step reads and writes, against the state before it.
+  /// Checks the step's reads and writes against the state before it.
   void judge(const Step& step) {
     std::set<Cell> sent;
     for_each_message(step, [&](const Message& m) {
       for_each_block(m.blocks, [&](Block block) { sent.emplace(m.from, block); });
     });
-    // What each cell has received during this step: nothing may arrive twice.
+    // The contributions that each cell has received in this step: nothing may arrive twice.
     std::map<Cell, std::vector<std::uint64_t>> arrived;
     copied_.clear();
     for_each_message(step, [&](const Message& m) {

@@ -26,7 +26,7 @@ Check within(Number least, Number most, const std::string& expected) {
   };
 }
 
-/// Whether a value that a variable has at first says something.
+/// Whether a variable's initial value is worth showing.
 template <class T>
 bool is_default(const T& value) {
   if constexpr (std::is_arithmetic_v<T>) {

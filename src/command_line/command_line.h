@@ -19,7 +19,7 @@ class Option;
 
 namespace trireme::cli {
 
-/// What is wrong with the value of an option; "" if nothing.
+/// The error in an option's value; "" if it is valid.
 using Check = std::function<std::string(const std::string& value)>;
 
 [[nodiscard]] Check integer_in(std::int64_t least, std::int64_t most);
@@ -34,9 +34,9 @@ class Option {
   Option* required();
   /// Refuses other values. Help lists them, and the shell completes them.
   Option* choices(const std::vector<std::string>& values);
-  /// Refuses it together with the other one.
+  /// Rejects the option if the other one is given.
   Option* excludes(Option* other);
-  /// Refuses it without the other one.
+  /// Rejects the option unless the other one is given.
   Option* needs(Option* other);
   /// A list in one argument: "4KiB,1MiB".
   Option* delimiter(char separator);
@@ -48,8 +48,8 @@ class Option {
   CLI::Option* parsed_;  // belongs to the parser of the command
 };
 
-/// Where the value of an option goes: it must outlive the command. An optional one stays empty if the option is not
-/// given.
+/// The destination of an option's value, which must outlive the command. An optional one stays empty if the option is
+/// not given.
 using Target = std::variant<std::string*, int*, std::uint32_t*, std::int64_t*, std::uint64_t*,
                             double*, std::optional<int>*, std::optional<std::int64_t>*,
                             std::optional<std::string>*, std::vector<std::string>*>;
@@ -66,8 +66,8 @@ class Command {
   Command* add_subcommand(const std::string& name, const std::string& description);
 
   /// `names` is "-n,--ranks", or "operation" for a positional argument. Help shows the present value of the variable as
-  /// the default, unless it is empty or not above 0, which stand for "decided elsewhere". Values that `help` lists at its
-  /// end, after "one of: ", are those that the shell completes. Refuses values for which `check` returns a problem.
+  /// the default, unless it is empty or not positive, which mean "decided elsewhere". Values that `help` lists at its
+  /// end, after "one of: ", are those that the shell completes. Rejects values for which `check` returns an error.
   template <class T>
   Option* add_option(const std::string& names, T& value, const std::string& help,
                      const Check& check = {}) {
@@ -81,7 +81,7 @@ class Command {
   /// Requires that there is such an option.
   Option* get_option(const std::string& name);
 
-  /// Help lists the options that are added after this under a title of their own.
+  /// Starts a titled section of help for the options added afterwards.
   void section(const std::string& title);
   /// Help leaves the command out: it is for other programs.
   void hide();

@@ -17,8 +17,8 @@ namespace trireme::cli {
 [[nodiscard]] std::string writable_host_file();
 /// The cluster in that file; nothing if the file does not exist. Throws Error if it cannot be read.
 [[nodiscard]] std::optional<Cluster> load_host_file();
-/// The same, but nothing if there is no such folder or the file cannot be read: for what is better with it, but works
-/// without.
+/// The same, but nullopt if there is no such folder or the file cannot be read: for commands that benefit from it but
+/// work without it.
 [[nodiscard]] std::optional<Cluster> find_host_file();
 
 }  // namespace trireme::cli

@@ -12,7 +12,7 @@ namespace trireme::cli {
 /// The signals that ask a program to stop.
 inline constexpr std::array kStopSignals{SIGINT, SIGTERM, SIGHUP};
 
-/// What the first stop signal does besides setting the flag.
+/// The reply to the first stop signal, besides setting the flag.
 struct StopReply {
   const char* text;      ///< printed on stderr
   bool at_once = false;  ///< ends the program, with exit_code_of(signal)
@@ -33,7 +33,7 @@ class InterruptGuard {
   const StopReply* before_reply_ = nullptr;
 };
 
-/// What a shell reports for a program that a signal ended: 130 for Ctrl-C, 143 for SIGTERM.
+/// A shell's exit code for a program killed by a signal: 130 for Ctrl-C, 143 for SIGTERM.
 [[nodiscard]] constexpr int exit_code_of(int signal) {
   constexpr int kBySignal = 128;
   return kBySignal + signal;

@@ -1,4 +1,4 @@
-// Parses what the user typed. Used by one thread.
+// Parses the command line. Used by one thread.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace trireme::cli {
 
-/// Runs the callback of the command that the arguments name, and returns "". If they ask for help or the version, returns
-/// that instead, in `width` columns. Throws Error(Usage) if they are wrong, with the option and the nearest name, and
-/// whatever the callback throws.
+/// Runs the callback of the command that the arguments name, and returns "". If they request help or the version,
+/// returns that instead, in `width` columns. Throws Error(Usage) on invalid arguments, with the option and the nearest
+/// name; propagates the callback's exceptions.
 [[nodiscard]] std::string parse(const Command& program, int argc, const char* const* argv,
                                 int width);
 

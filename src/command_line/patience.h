@@ -1,4 +1,4 @@
-// Tells a user who waits for a long computation that it is still running. One thread sets it up.
+// Reports to a waiting user that a long computation is still running. One thread sets it up.
 #pragma once
 
 #include <csignal>

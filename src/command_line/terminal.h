@@ -14,7 +14,7 @@ using report::Terminal;
 
 /// Determined from standard output and the environment (NO_COLOR).
 [[nodiscard]] Terminal standard_output();
-/// Columns for help: $COLUMNS, those of the terminal, or 80 if standard output is none.
+/// Columns for help: $COLUMNS, the terminal's width, or 80 if standard output is not a terminal.
 [[nodiscard]] int help_width();
 
 }  // namespace trireme::cli

@@ -1,4 +1,4 @@
-// Published models by their sizes. Each row's source is the paper or the configuration that came with the weights.
+// Sizes of published models. The source of each row is the paper or the configuration released with the weights.
 #include <algorithm>
 
 #include <fmt/format.h>

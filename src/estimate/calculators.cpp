@@ -39,7 +39,7 @@ std::string times_text(double factor) {
   return fmt::format("{:.4g} times", factor);
 }
 
-/// A parameter server with one port: the master receives K gradients and sends K models, one after the other.
+/// A parameter server with one port: the master receives K gradients and sends K models sequentially.
 Example server_bottleneck(const ExampleInputs& set) {
   ExampleInputReader in("server-bottleneck", set);
   const double compute = in.number({"compute", "computation of a step", 1}, time_text);

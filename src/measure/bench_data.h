@@ -39,7 +39,8 @@ class BenchData {
  public:
   explicit BenchData(const BenchTask& task);
 
-  /// Fills the input of this rank, and the output with wrong values (unless it is the input too).
+  /// Fills the input of this rank, and the output with wrong values unless the operation is in
+  /// place.
   void fill(const BenchBytes& buffers) const;
   [[nodiscard]] bool is_right(std::span<const std::byte> output) const;
 

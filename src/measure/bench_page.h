@@ -18,7 +18,7 @@ class BenchPage {
   /// Throws Error(System) if memory is short.
   BenchPage(Rank ranks, std::size_t result_bytes);
 
-  /// Returns when all ranks have arrived. Throws Error(Peer) if one aborted. So do the others.
+  /// Returns when all ranks have arrived. Throws Error(Peer) on all ranks if one aborted.
   void barrier();
   /// A barrier whose opening is the start time for finish(). All ranks are awake then.
   void start();

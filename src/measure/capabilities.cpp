@@ -44,7 +44,7 @@ class SharedResults {
   void* memory_;
 };
 
-/// A byte that repeated makes a small positive number in every type; plus the rank, to tell buffers apart.
+/// A byte that, repeated, is a small positive number in every type; plus the rank, to distinguish buffers.
 constexpr std::byte kPattern{0x3C};
 std::byte pattern_of(Rank rank) {
   return static_cast<std::byte>(static_cast<int>(kPattern) + rank);

@@ -100,7 +100,7 @@ std::vector<double> time_program(const Program& program, Device& device, BenchPa
 /// A short sum, started in the background after computing, when the thread that drives such operations sleeps.
 class BackgroundProbe {
  public:
-  /// What the caller spends on starting it, and how much later it is done than as a blocking call.
+  /// The caller's time to start it, and its delay compared with a blocking call.
   struct Times {
     double start = 0;
     double background = 0;

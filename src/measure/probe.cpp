@@ -276,7 +276,7 @@ HostProbe probe_host(const ProbeOptions& options,
     progress(fmt::format("waiting of {} ranks", ranks));
     probe.waits.push_back(probe_waits(ranks));
   }
-  // Threads come last: processes must be forked before the program has any.
+  // Threads come last: processes must be forked before the program has threads.
   for (const TransportKind transport : all_transports()) {
     if (!is_built(transport)) {
       continue;

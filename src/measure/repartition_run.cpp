@@ -65,7 +65,7 @@ std::int64_t all_sent(const SentBytes& sent) {
   return std::accumulate(sent.by_operation.begin(), sent.by_operation.end(), sent.messages);
 }
 
-/// What a rank's program makes of its part.
+/// The output of a rank's program for its part.
 std::vector<double> run_rank(World& world, const Repartition& r, const std::vector<double>& whole,
                              Device& device, std::int64_t& sent) {
   const Rank rank = world.rank();

@@ -5,15 +5,15 @@
 //   y[t]     = x[t] + sigmoid(score[t]) f(x)[t]  for the K largest scores, else x[t]
 //
 // f sees only the picked tokens, in the order of the sequence, so that a causal mask among them is causal in the
-// sequence. The router learns through the gate. The choice of tokens also depends on later ones: what such a model
-// computes for a token is causal except for whether it was picked.
+// sequence. The router learns through the gate. The choice of tokens also depends on later ones: such a model is causal
+// except for which tokens it picks.
 #include "model/depths.h"
 
 namespace trireme {
 namespace {
 
-/// Sorts rows of integers: the largest of their negatives come first. In f32, which represents the positions of 16
-/// million tokens exactly.
+/// Sorts rows of integers, as a top-k of their negatives. In f32, which represents the positions of 16 million tokens
+/// exactly.
 ValueId sorted(Layers& layers, ValueId indices) {
   GraphBuilder& b = layers.builder();
   const std::int64_t count = b.shape(indices).dim(1);

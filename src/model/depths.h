@@ -18,7 +18,7 @@ struct PickedTokens {
 [[nodiscard]] PickedTokens pick_tokens(Layers& layers, ValueId x, const std::string& at,
                                        std::int64_t count);
 
-/// x plus, for the picked tokens, what was computed for them [B,K,C], times their gates.
+/// x plus, for the picked tokens, their results [B,K,C] times their gates.
 [[nodiscard]] ValueId add_to_picked(Layers& layers, ValueId x, const PickedTokens& picked,
                                     ValueId computed);
 

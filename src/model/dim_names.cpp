@@ -6,7 +6,7 @@
 namespace trireme {
 namespace {
 
-/// Names by the suffix of a parameter's name; the first matching row counts. `{even}` and `{odd}` stand for a number.
+/// Names by the suffix of a parameter's name; the first matching row applies. `{even}` and `{odd}` match a number.
 struct Row {
   std::string_view ending;
   std::string_view dims;
@@ -102,7 +102,7 @@ std::vector<std::string> words_of(std::string_view text) {
   return words;
 }
 
-/// Those of a row, if the value has as many dimensions; targets have the dimensions of what they belong to.
+/// The names of a row, if the value has as many dimensions; targets have the dimensions of their predictions.
 std::vector<std::string> names_of(const Value& value) {
   const auto rank = static_cast<std::size_t>(value.type.shape.rank());
   if (value.origin == Origin::Input && value.name == "targets") {

@@ -3,14 +3,14 @@
 // and the router does not learn. Tokens are dispatched to slots of their experts, [E,B,places,C]; those beyond the
 // capacity take only the residual connection. Shared experts process all tokens.
 //
-// Each sequence is routed independently, with its own slots at each expert (the groups of GShard), so that where a
-// token goes does not depend on the rest of the batch, nor on which devices have it.
+// Each sequence is routed independently, with its own slots at each expert (the groups of GShard), so that routing does
+// not depend on the rest of the batch or on its placement.
 //
 //   score = W x, with noise + normal softplus(V x)   (Shazeer et al., 2017); V is initially 0
 //   balance = weight E sum_e (share of choices for e) (mean probability of e)
 //
-// The balance is that of the whole batch, or the mean over equal parts of it, each of which can then be a micro-batch
-// that is finished before the next begins.
+// The balance loss covers the whole batch, or is the mean over equal parts of it, each of which can then be a
+// micro-batch that finishes before the next starts.
 #include "model/experts.h"
 
 #include <algorithm>

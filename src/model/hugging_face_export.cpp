@@ -25,7 +25,7 @@ struct Source {
   WeightPiece piece{};
 };
 
-/// A tensor to be written, and what it is made of.
+/// A tensor to write, and its pieces.
 struct Target {
   TensorSpec spec{};
   std::vector<Source> sources{};
@@ -50,7 +50,7 @@ std::vector<Target> targets_of(const WeightedModel& model) {
   return targets;
 }
 
-/// Assembles tensors, one after the other. A parameter used by several (all experts of a block) is read once.
+/// Assembles tensors sequentially. A parameter used by several tensors (all experts of a block) is read once.
 class TensorMaker {
  public:
   explicit TensorMaker(const ReadParameter& read) : read_(read) {}

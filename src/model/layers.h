@@ -22,7 +22,7 @@ class ModelBuilder {
   ValueId weight(const std::string& name, const Shape& shape, double deviation) {
     return parameter(name, shape, {Initial::Kind::Normal, deviation});
   }
-  /// These name their result after the parameter: "h.0.attn.q.weight" makes "h.0.attn.q.einsum".
+  /// These name their result after the parameter: "h.0.attn.q.weight" yields "h.0.attn.q.einsum".
   ValueId add_bias(ValueId x, const std::string& name, const Shape& shape);
   ValueId einsum(const char* equation, ValueId a, ValueId b);
   /// x itself if it already has the type.

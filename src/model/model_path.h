@@ -5,7 +5,7 @@
 
 namespace trireme {
 
-/// "model" for "model/"; "/" stays.
+/// "model" for "model/"; "/" is unchanged.
 [[nodiscard]] inline std::string without_trailing_slashes(std::string path) {
   while (path.size() > 1 && path.ends_with('/')) {
     path.pop_back();

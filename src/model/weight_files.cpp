@@ -23,7 +23,7 @@ bool is_there(const std::string& path) {
   return fs::exists(path, ignored);
 }
 
-/// The file that a folder stands for; other paths stand for themselves.
+/// The weight file of a folder; other paths are unchanged.
 std::string file_at(const std::string& path) {
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) {
@@ -38,7 +38,7 @@ std::string file_at(const std::string& path) {
               fmt::format("{} has no model.safetensors and no model.safetensors.index.json", path));
 }
 
-/// Which tensor is in which file, according to an index. Files must be next to it: rejects a name that leads elsewhere.
+/// Maps tensors to files, from an index. Files must be next to it: rejects names that lead elsewhere.
 std::map<std::string, std::string> weight_map(const std::string& path) {
   const Json json = parse_json(MappedFile(path).text(), path);
   const Json* map = json.find("weight_map");

@@ -70,8 +70,8 @@ int stage_of(const PipeLocation& location, const PipelineTable& table) {
                           : fmt::format("; trireme plan show --{}s lists them", kind)));
 }
 
-/// What is chosen for one thing, such as the stage of an op, by selectors in the order of their rank. Those of the same
-/// rank must agree unless a higher one has decided.
+/// The choice for one item, such as the stage of an op, by selectors in order of rank. Selectors of the same rank must
+/// agree unless a higher one has decided.
 template <class T>
 class Choice {
  public:
@@ -157,7 +157,7 @@ class AssignmentResolver {
     }
   }
 
-  /// An op that makes the next value of something kept between steps runs where that is.
+  /// An op that computes the next value of a parameter or state runs where that is stored.
   void require_free(const Node& node) const {
     for (const Update& update : graph_.updates()) {
       if (std::ranges::find(node.outputs, update.value) != node.outputs.end()) {
@@ -283,7 +283,7 @@ class AssignmentResolver {
     return {};
   }
 
-  /// What an op of the update computes from one gradient, it computes where the gradient is.
+  /// An op of the update that reads one gradient runs where the gradient is.
   [[nodiscard]] NodeId first_maker(const Node& node) const {
     if (node.inputs.size() != 1 || graph_.value(node.inputs[0]).origin != Origin::Node) {
       return {};

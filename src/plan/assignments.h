@@ -1,4 +1,4 @@
-// What the assignments of a plan mean for a graph. Callable from any thread.
+// Resolves the assignments of a plan for a graph. Callable from any thread.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// The mesh axes with a meaning of their own.
+// The mesh axes with a special meaning.
 #pragma once
 
 #include <string_view>

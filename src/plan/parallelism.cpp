@@ -32,7 +32,7 @@ Parallelism pipeline(const PipelineTable& table) {
   return row;
 }
 
-/// By what the axis shards.
+/// Classifies an axis by the dimensions it shards.
 Parallelism sharding(const Plan& plan, const std::string& axis) {
   const std::vector<std::string> dims = dims_of(plan, axis);
   const auto shards = [&](std::string_view dim) {

@@ -57,12 +57,13 @@ class ChimeraRun {
   [[nodiscard]] PipelineTable take() { return std::move(table_); }
 
  private:
-  /// For how many micro-batches of the copy this work is done on the stage; they come in order.
+  /// The number of the copy's micro-batches for which this work is done on the stage; they come in
+  /// order.
   [[nodiscard]] int& count(PipelineWork work, int copy, int stage) {
     return counts_.at(position_of(work)).at(position_of(copy))[stage];
   }
 
-  /// What each rank does in a slot, given what was done before it.
+  /// The task of each rank in a slot, given the earlier tasks.
   std::vector<PipelineTask> choose() {
     std::vector<PipelineTask> chosen;
     for (int rank = 0; rank < table_.ranks; ++rank) {

@@ -1,5 +1,5 @@
 // The tables with several stages per rank, or with the backward in two halves: interleaved 1F1B and the zero-bubble
-// schedules. D is the number of ranks, N that of micro-batches, K that of stages per rank.
+// schedules. D is the number of ranks, N of micro-batches, K of stages per rank.
 #include <algorithm>
 #include <map>
 
@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-/// Splits the micro-batches into groups of at least D, as many and as equal as possible; the larger ones come first.
+/// Splits the micro-batches into as many, nearly equal groups of at least D as possible; the larger ones come first.
 /// One group if N < D.
 IndexedVector<int, int> group_sizes(const PipelineOptions& options) {
   const int count = std::max(1, options.microbatches / options.ranks);
@@ -20,8 +20,7 @@ IndexedVector<int, int> group_sizes(const PipelineOptions& options) {
   return sizes;
 }
 
-/// Group by group, and in each the rank's stages one after the other: first to last in the forward, last to first in
-/// the backward.
+/// Group by group, and in each the rank's stages in order: first to last in the forward, last to first in the backward.
 Tasks group_by_group(const PipelineOptions& options, PipelineWork work, int rank) {
   Tasks tasks;
   int begin = 0;
@@ -74,8 +73,8 @@ constexpr PipelineWork kWeight = PipelineWork::BackwardWeight;
 /// The list of one rank of zb-v, without its Updates. `length` is the number of micro-batches that the pattern is
 /// designed for.
 Tasks v_list(const PipelineOptions& options, int rank, int length) {
-  const int down = rank;                        // its stage on the way to the last rank
-  const int up = 2 * options.ranks - 1 - rank;  // and on the way back
+  const int down = rank;                        // its stage on the path to the last rank
+  const int up = 2 * options.ranks - 1 - rank;  // and on the path back
   const int behind = options.ranks - rank;
   InOrder list(options.microbatches);
   for (int i = 0; i < 2 * behind - 1; ++i) {

@@ -1,5 +1,5 @@
-// The tables with one stage per rank: naive, GPipe, TeraPipe, 1F1B, PipeDream's two, and AMPNet. D is the number of ranks, N that of
-// micro-batches; a rank's number is also its stage's.
+// The tables with one stage per rank: naive, GPipe, TeraPipe, 1F1B, PipeDream's two, and AMPNet. D is the number of
+// ranks, N of micro-batches; a rank's number is also its stage's.
 #include "plan/pipeline_tables.h"
 
 #include <algorithm>
@@ -87,7 +87,7 @@ PipelineTable make_gpipe(const PipelineOptions& options) {
   return all_forward_then_back("gpipe", options);
 }
 
-// GPipe within sequences: what the table calls micro-batches are slices of the tokens (Li et al., TeraPipe, 2021). Under a
+// GPipe within sequences: the table's micro-batches are slices of the tokens (Li et al., TeraPipe, 2021). Under a
 // causal mask a slice needs the keys and values of those before it, and the gradients that flow into its own keys and
 // values come from those after it: forward in order, backward in reverse. Bubble (D-1)/(D-1+N) even for one sequence.
 PipelineTable make_terapipe(const PipelineOptions& options) {
@@ -109,10 +109,10 @@ PipelineTable make_pipedream(const PipelineOptions& options) {
   return table;
 }
 
-// Stages update on their own, each time that they have summed the gradients of a few micro-batches, here half as many as
-// there are ranks but at least two; backward passes come before new forward passes (Gaunt et al., AMPNet, 2017). With
-// equal times that is 1F1B with a longer period. AMPNet keeps no older versions, so its backward may read weights that
-// its forward did not; here it reads those of its forward, as everywhere.
+// Stages update independently, each time they have summed the gradients of a few micro-batches, here half as many as
+// ranks but at least two; backward passes come before new forward passes (Gaunt et al., AMPNet, 2017). With equal times
+// that is 1F1B with a longer period. AMPNet keeps no older versions, so its backward may read weights that its forward
+// did not; here it reads those of its forward, like all schedules.
 PipelineTable make_ampnet(const PipelineOptions& options) {
   PipelineTable table = one_forward_one_backward("ampnet", options, std::max(2, options.ranks / 2));
   table.weights = WeightVersions::Newest;

@@ -137,7 +137,7 @@ class PipelineVerifier {
     }
   }
 
-  /// A micro-batch stays on the copy of its first Forward.
+  /// Checks that a micro-batch stays on the copy of its first Forward.
   void check_copies() {
     for (const std::vector<PipelineTask>& tasks : table_.tasks) {
       for (const PipelineTask& task : tasks) {

@@ -1,4 +1,4 @@
-// What is wrong with a plan, whatever the graph.
+// Verifies a plan independently of any graph.
 #include <algorithm>
 
 #include <fmt/format.h>

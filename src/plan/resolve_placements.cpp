@@ -183,8 +183,8 @@ class PlacementResolver {
     return result;
   }
 
-  /// What an optimizer's node updates: its first input or, if that is a master copy, the parameter that is its
-  /// rounding.
+  /// The parameter that an optimizer's node updates: its first input or, if that is a master copy, the parameter that
+  /// is its rounding.
   [[nodiscard]] ValueId parameter_of(const Node& node) const {
     const ValueId moved = node.inputs[0];
     if (graph_.value(moved).origin != Origin::State) {

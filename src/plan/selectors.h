@@ -1,4 +1,4 @@
-// Selectors of assignments: which ops and values a name, a pattern or a block stands for. Callable from any thread.
+// Selectors of assignments: the ops and values that a name, a pattern or a block matches. Callable from any thread.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ enum class SelectorRank : std::uint8_t { Name, Pattern, Default };
 [[nodiscard]] SelectorRank rank_of(std::string_view selector);
 
 [[nodiscard]] bool is_pattern(std::string_view selector);
-/// Whether the name fits a pattern, in which * stands for any characters but '/'.
+/// Whether the name matches a pattern, in which * matches any characters except '/'.
 [[nodiscard]] bool matches(std::string_view pattern, std::string_view name);
 
 /// "@block(3)".

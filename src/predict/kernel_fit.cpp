@@ -1,7 +1,7 @@
 // Least squares of (predicted - measured) / sqrt(measured) with no negative coefficient: errors of short kernels count
 // less than relative ones would, errors of long kernels less than absolute ones. There are only five coefficients, so
-// every subset of them is solved without the constraint, and the best of the solutions that satisfy it is taken. At last
-// all terms are scaled, so that the sum of the predicted times is that of the measured ones.
+// every subset of them is solved without the constraint, and the best solution that satisfies it is used. Finally all
+// terms are scaled so that the sum of predicted times equals the sum of measured ones.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -14,7 +14,7 @@ namespace trireme::predict {
 namespace {
 
 constexpr std::size_t kTerms = 5;
-/// With fewer samples, a kernel has no row of its own.
+/// With fewer samples, a kernel gets no row.
 constexpr std::size_t kFewest = 3;
 using Terms = std::array<double, kTerms>;
 using Key = std::pair<std::string, std::string>;  ///< kernel, dtype

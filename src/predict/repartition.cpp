@@ -68,7 +68,7 @@ std::vector<Program> partitioned(const TensorType& type, MatrixLayout from, Matr
   return programs;
 }
 
-/// What a rank has, as it is, or as a term of a sum: with zeros where other ranks have something. No communication.
+/// A rank's part, unchanged, or as a term of a sum: zero-padded where other ranks have data. No communication.
 Program local_program(const TensorType& type, MatrixLayout from, MatrixLayout to, int ranks,
                       int rank) {
   GraphBuilder builder("repartition");
@@ -207,7 +207,7 @@ Repartition repartition(const TensorType& type, MatrixLayout from, MatrixLayout 
 std::vector<double> part_of(const std::vector<double>& whole, const Shape& shape,
                             MatrixLayout layout, int ranks, int rank) {
   if (layout == MatrixLayout::Partial && ranks > 1) {
-    // Rank r has r + 1; the last has what is missing.
+    // Rank r has r + 1; the last has the rest.
     std::vector<double> term = whole;
     const double others = ranks * (ranks - 1) / 2.0;
     for (double& element : term) {

@@ -87,7 +87,7 @@ class Categories {
   }
   [[nodiscard]] bool is_of_backward(ValueId id) const { return phase_[id] == Phase::Backward; }
 
-  /// What the update reads of the backward, and what it moves and reduces over ranks before use.
+  /// Marks the values that the update reads from the backward, and those it moves and reduces over ranks before use.
   void find_gradients() {
     for (const Outline::Node& node : outline_.nodes) {
       if (node.phase != Phase::Update) {
@@ -140,7 +140,7 @@ class Categories {
   }
 
   const Outline& outline_;
-  IndexedVector<ValueId, Phase> phase_;  ///< that makes it
+  IndexedVector<ValueId, Phase> phase_;  ///< of its producer
   IndexedVector<ValueId, bool> gradient_;
   IndexedVector<ValueId, bool> only_sent_;
   IndexedVector<ValueId, Category> category_;

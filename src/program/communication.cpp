@@ -24,7 +24,7 @@ class Communications {
 
   [[nodiscard]] Carried carried_by(const Instruction& instruction) const {
     const Buffer& source = program_.buffer(packed_from(instruction.inputs.front()));
-    // What an update gathers are the parameters that it has just computed.
+    // An update gathers the parameters that it has just computed.
     const bool updated = instruction.phase == Phase::Update && instruction.op->name == "all_gather";
     const bool passed_on = source.category == Category::Communication;
     return {updated     ? Category::Parameter
@@ -82,7 +82,7 @@ class Communications {
   }
 
  private:
-  /// The buffer that an operand was packed from: buckets are assembled from what they carry.
+  /// The buffer that an operand was packed from: buckets are assembled from their contents.
   [[nodiscard]] BufferId packed_from(BufferId buffer) const {
     while (program_.buffer(buffer).category == Category::Communication) {
       const Instruction* maker = maker_[buffer];
@@ -103,7 +103,7 @@ bool is_same_kind(const CommunicationUse& a, const CommunicationUse& b) {
          a.carries.category == b.carries.category && a.bytes == b.bytes;
 }
 
-/// What a message carries, given what both ends know.
+/// The contents of a message, from the knowledge of both ends.
 Carried carried_by_message(const CommunicationUse& use, std::int64_t tag, const RankMessages& own,
                            const RankMessages* peer) {
   const bool sends = use.op == "send";

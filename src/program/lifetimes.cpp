@@ -82,7 +82,7 @@ class LifetimeFinder {
   }
   [[nodiscard]] ValueId source(std::int32_t update) const { return sources_[position_of(update)]; }
 
-  /// The successive versions that updates make of a target.
+  /// The successive versions of a target that updates create.
   void find_versions() {
     version_of_.assign(outline_.values.size(), ValueId{});
     for (const Update& update : outline_.updates) {
@@ -258,7 +258,7 @@ class LifetimeFinder {
   IndexedVector<ValueId, std::int32_t> update_of_;          ///< the update that it is the target of
   IndexedVector<ValueId, std::int32_t> first_update_from_;  ///< the first that it is the source of
   IndexedVector<ValueId, ValueId> version_of_;              ///< the target; invalid: none
-  IndexedVector<ValueId, std::int32_t> last_use_;   ///< the end for what must outlive the step
+  IndexedVector<ValueId, std::int32_t> last_use_;   ///< the end for values that outlive the step
   IndexedVector<ValueId, std::int32_t> read_last_;  ///< by a node
   /// Likewise, but communication counts where it starts.
   IndexedVector<ValueId, std::int32_t> begun_last_;

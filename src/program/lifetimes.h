@@ -3,8 +3,8 @@
 // Every value gets a storage. A result reuses the storage of an input if its op works in place and nothing needs the
 // input afterwards; a view always does.
 //
-// What is kept between steps may be updated several times in one. Intermediate versions replace the first if nothing
-// reads that any more; those that are still read get their own storage.
+// Persistent values may be updated several times in a step. Intermediate versions replace the first if nothing reads
+// that any more; those that are still read get their own storage.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct Storage {
 
 struct Lifetimes {
   std::vector<Storage> storages{};
-  IndexedVector<ValueId, std::int32_t> storage_of{};  ///< -1: no node makes it
+  IndexedVector<ValueId, std::int32_t> storage_of{};  ///< -1: no node produces it
   IndexedVector<ValueId, Category> category{};
   std::vector<std::int32_t> done_before{};  ///< by node; see Instruction
 };

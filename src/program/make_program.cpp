@@ -43,7 +43,7 @@ Program unplaced(const Graph& graph, const Outline& outline) {
   return program;
 }
 
-/// Buffers for the values that were set aside: each is what the first copy into it reads.
+/// Buffers for values that were saved before they are overwritten: each mirrors the source of the first copy into it.
 void add_set_aside(Program& program, std::size_t own_nodes) {
   for (std::size_t i = own_nodes; i < program.instructions.size(); ++i) {
     const Instruction& copy = program.instructions[i];

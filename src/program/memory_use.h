@@ -11,10 +11,10 @@ namespace trireme {
 
 using CategoryBytes = std::array<Bytes, kCategories>;
 
-/// What the buffers hold during each instruction, by category; one moment if there is no instruction.
+/// The contents of the buffers during each instruction, by category; one moment if there is no instruction.
 [[nodiscard]] std::vector<CategoryBytes> memory_by_instruction(const Program& program);
 
-/// What the storages hold at the peak, over this many instructions.
+/// The contents of the storages at the peak, over this many instructions.
 [[nodiscard]] MemoryUse memory_use(const std::vector<Storage>& storages, std::size_t instructions);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// What a rank sends in a collective that runs by the ring algorithm, to the byte. Callable from any thread.
+// The exact bytes that a rank sends in a ring collective. Callable from any thread.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a communication op sends, from its op, its operands' types and its attributes alone. Callable from any thread.
+// The bytes that a communication op sends, derived from its op, operand types and attributes. Callable from any thread.
 #pragma once
 
 #include "trireme/op.h"
@@ -14,7 +14,7 @@ namespace trireme {
 ///   all_reduce      2 n (p-1)/p
 ///   all_gather      n (p-1)
 ///   reduce_scatter  n less this rank's block
-///   all_to_all      n less what stays here
+///   all_to_all      n less this rank's own block
 ///   send            n
 [[nodiscard]] double bytes_sent(const Signature& exchange);
 

@@ -1,4 +1,4 @@
-// Checks the program of one rank by simulating it: which buffers hold what was written to them, and which belong to
+// Checks the program of one rank by simulating it: which buffers still hold their last write, and which belong to
 // communication in flight.
 #include <algorithm>
 #include <map>
@@ -37,7 +37,7 @@ class Ranges {
   IndexedVector<BufferId, Range> ranges_;
 };
 
-/// Which buffers still have the bytes last written to them.
+/// Tracks the buffers that still hold the bytes last written to them.
 class Ownership {
  public:
   explicit Ownership(const Ranges& ranges) : ranges_(ranges) {}

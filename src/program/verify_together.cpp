@@ -211,7 +211,7 @@ class ProgramSetVerifier {
     calls_[{group->first, members}][spot.rank].push_back(spot);
   }
 
-  // Who does what with whom.
+  // Matches operations between ranks.
 
   void match_messages(const Line& line, const Ends& ends) {
     const auto& [from, to, tag] = line;

@@ -137,7 +137,8 @@ class Waits {
   const Outline& outline_;
   std::int32_t end_;
   std::vector<std::int32_t> done_before_;
-  std::map<std::int64_t, std::int32_t> received_;  ///< by tag: what its receive is done before
+  std::map<std::int64_t, std::int32_t>
+      received_;  ///< by tag: the instruction before which its receive completes
 };
 
 }  // namespace

@@ -3,7 +3,7 @@
 namespace trireme::runtime {
 namespace {
 
-/// Inputs are only read, but share a type with what is written.
+/// Inputs are only read, but share a type with outputs.
 std::byte* address_of(const OperandPlace& place, const KernelMemory& memory) {
   switch (place.where) {
     case OperandPlace::Where::Input:

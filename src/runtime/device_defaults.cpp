@@ -1,4 +1,4 @@
-// What a device does that does not say otherwise: exchanges staged through host memory, no recordings.
+// The defaults of Device: exchanges staged through host memory, no recordings.
 #include "runtime/host_exchange.h"
 #include "trireme/device.h"
 

@@ -42,7 +42,8 @@ OperandPlace output_of(const KernelRequest& request) {
   return {.where = Where::Output, .size = size_of(request.outputs[0])};
 }
 
-// What an all-gather receives, what a reduce-scatter sends, what an all-to-all sends and receives.
+// The blocks that an all-gather receives, a reduce-scatter sends, and an all-to-all sends and
+// receives.
 
 BlockedTensor gathered(const KernelRequest& request) {
   const Signature s = signature_of(request);

@@ -1,5 +1,5 @@
-// What a communication op moves: contiguous operands as `comm` requires them, and the blocks that must be packed or
-// unpacked to get there. Callable from any thread.
+// The data movement of a communication op: contiguous operands as `comm` requires them, and the blocks to pack or
+// unpack. Callable from any thread.
 #pragma once
 
 #include <cstdint>
@@ -36,15 +36,16 @@ struct OperandPlace {
 };
 
 struct ExchangeLayout {
-  std::optional<OperandPlace> source{};     ///< what is sent; none: this rank only receives
-  std::optional<OperandPlace> target{};     ///< what is received; none: this rank only sends
+  std::optional<OperandPlace> source{};  ///< the data to send; absent: this rank only receives
+  std::optional<OperandPlace>
+      target{};  ///< the destination of received data; absent: this rank only sends
   std::optional<BlockedTensor> packed{};    ///< the input is packed into the source block by block
   std::optional<BlockedTensor> unpacked{};  ///< the target is unpacked into the output
   /// The operation may have one buffer as its source and its target.
   bool in_place = false;
 };
 
-/// A collective operation along an axis of the mesh, still without its operands.
+/// A collective operation along an axis of the mesh, without its operands.
 struct CollectiveCall {
   std::string axis{};
   Call call{};

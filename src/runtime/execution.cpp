@@ -240,8 +240,8 @@ void Execution::run_step(Trace* trace) {
   recorder.write_spans();
 }
 
-/// In the second step: the first has warmed the kernels up. Where the device cannot record them, they are enqueued one
-/// by one; if the device itself has failed, that reports it.
+/// In the second step: the first has warmed the kernels up. If the device cannot record them, they are enqueued one by
+/// one; if the device itself has failed, that reports it.
 void Execution::record_segments() {
   if (untraced_steps_ != 1) {
     return;

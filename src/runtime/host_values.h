@@ -1,5 +1,5 @@
-// What goes between host and device in every step: inputs before it, scalar results after it. Both have host memory of
-// their own, from which and to which the device copies asynchronously.
+// Transfers between host and device in every step: inputs before it, scalar results after it. Both have their own
+// staging memory, for asynchronous copies.
 //
 // One thread at a time.
 #pragma once

@@ -1,4 +1,4 @@
-// Packing: the kernels that copy a tensor's blocks one after the other, and back. A block is packed by the device's
+// Packing: the kernels that pack a tensor's blocks contiguously, and unpack them. A block is packed by the device's
 // `slice`, all of them are unpacked by its `concat`: a backend needs no kernels only for communication.
 //
 // One thread at a time.
@@ -12,7 +12,7 @@
 
 namespace trireme::runtime {
 
-/// Kernels that run one after the other.
+/// Kernels that run in sequence.
 class KernelSequence {
  public:
   void add(std::unique_ptr<Kernel> kernel) { kernels_.push_back(std::move(kernel)); }

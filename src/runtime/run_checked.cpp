@@ -92,7 +92,7 @@ std::string instruction_text(const Instruction& instruction, const Program& prog
                      instruction.block < 0 ? "" : fmt::format(", block {}", instruction.block));
 }
 
-/// "nan", whatever its sign; "inf", "-inf".
+/// "nan" for either sign; "inf", "-inf".
 std::string value_text(double value) {
   return std::isnan(value) ? "nan" : fmt::format("{}", value);
 }

@@ -31,15 +31,15 @@ class StagingQueue {
 
   /// Starts the operation when it is ready and all before it have started. It must live until wait() returns.
   void add(Operation& operation);
-  /// Starts what is ready. Does not block.
+  /// Starts the operations that are ready. Does not block.
   void poll();
   /// Returns when the operation, which was added, is complete. Throws its error.
   void wait(Operation& operation);
   /// Forgets operations that have not started, after a step that failed.
   void clear() { waiting_.clear(); }
 
-  /// Host memory of at least this size, from a pool: after the first step nothing is allocated. What is released may
-  /// still be read by copies that were enqueued before; the next owner uses it on the same stream.
+  /// Host memory of at least this size, from a pool: after the first step nothing is allocated. Earlier copies may
+  /// still read released memory; the next owner uses it on the same stream.
   [[nodiscard]] std::unique_ptr<HostMemory> acquire(Bytes bytes);
   void release(std::unique_ptr<HostMemory> memory);
 

@@ -15,7 +15,7 @@ namespace trireme {
 /// Requires is_half(dtype).
 void widen_halves(DType dtype, std::span<const std::byte> from, std::byte* to);
 
-/// Rounds f32 elements at `from` to those of `to`, which has half the bytes: the inverse of widen_halves().
+/// Rounds the f32 elements at `from` to 16-bit elements at `to`: the inverse of widen_halves().
 void narrow_to_halves(DType dtype, const std::byte* from, std::span<std::byte> to);
 
 }  // namespace trireme

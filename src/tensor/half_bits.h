@@ -34,8 +34,8 @@ namespace trireme::half {
   return {static_cast<std::uint16_t>(is_nan ? (bits >> 16) | 0x40U : rounded)};
 }
 
-/// To the nearest, ties to even; a NaN stays one, made quiet. Added to 0.5, whose last place is 2^-24, a subnormal is
-/// rounded as it should be.
+/// To the nearest, ties to even; a NaN stays one, made quiet. Adding 0.5, whose last place is 2^-24, rounds a subnormal
+/// correctly.
 [[nodiscard, gnu::always_inline]] inline Float16 narrow_to_f16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t magnitude = bits & 0x7FFFFFFFU;

@@ -22,8 +22,8 @@ struct SafetensorsHeader {
   TensorMetadata metadata;
 };
 
-/// Throws Error(Input) that begins with `what` and names the tensor. Takes time and memory proportional to the text,
-/// whatever it contains.
+/// Throws Error(Input) that begins with `what` and names the tensor. Time and memory are proportional to the text for
+/// any contents.
 [[nodiscard]] SafetensorsHeader parse_safetensors_header(std::string_view text,
                                                          std::string_view what);
 

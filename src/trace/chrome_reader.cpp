@@ -1,5 +1,5 @@
-// Parses what chrome_writer.cpp writes. A SAX parser, so that a large file never becomes a tree of
-// values; numbers arrive as text, so that times stay exact.
+// Parses the output of chrome_writer.cpp. A SAX parser, so that a large file never becomes a tree
+// of values; numbers arrive as text, so that times stay exact.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -48,7 +48,7 @@ bool is_attention(const Trace::Span& span) {
   return span.name.find("attention") != std::string::npos;
 }
 
-/// What a kernel's time counts as.
+/// The category of a kernel's time.
 double RankTimes::*kernel_time(const Trace::Span& span) {
   if (number_of(span, "products") > 0) {
     return is_attention(span) ? &RankTimes::attention : &RankTimes::products;

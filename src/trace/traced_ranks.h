@@ -1,5 +1,5 @@
-// A traced step by rank: what each did when, and what it waited for. Views into a Trace, which must outlive them. Callable
-// from any thread.
+// A traced step by rank: its activities and waits over time. Views into a Trace, which must outlive them. Callable from
+// any thread.
 #pragma once
 
 #include <string>
@@ -38,7 +38,7 @@ struct RankTimes {
   double products = 0;      ///< in kernels with matrix products, other than attention
   double attention = 0;     ///< in attention kernels with matrix products
   double memory_bound = 0;  ///< in other kernels
-  double recomputed = 0;    ///< in other kernels that repeat those of the forward pass
+  double recomputed = 0;    ///< in other kernels that repeat forward kernels
   double messages = 0;      ///< waiting for sends and receives
   double collectives = 0;   ///< waiting for collectives
 

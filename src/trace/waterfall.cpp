@@ -1,6 +1,6 @@
 // With T the time of the step, and means over ranks,
 //   T = messages + collectives + gaps + memory-bound kernels + recomputed ones + products + attention,
-// and of the last two HFU * T is what they need at peak. HFU is divided between them by FLOPs.
+// where the last two take HFU * T at peak. HFU is divided between them by FLOPs.
 #include "trireme/waterfall.h"
 
 #include "trace/traced_ranks.h"
