@@ -47,7 +47,7 @@ const std::vector<ParallelLayout>& layouts() {
   return all;
 }
 
-TEST(StepCost, ContentionLengthensPassesOfTensorGroupsThatShareANode) {
+TEST(StepCost, ContentionSlowsTensorGroupsThatShareNode) {
   Cluster cluster = cluster_preset("dgx-a100:8");
   cluster.efficiency = efficiency_of(cluster);
   const Workload work{.batch = 256};
@@ -78,7 +78,7 @@ TEST(StepCost, OneRingOverAllRanksMovesEveryParameterThroughOnePort) {
   EXPECT_LT(cost_on(8, exposed).step(layout).part(TimePart::Data), 0.5 * bytes * port);
 }
 
-TEST(StepCost, PartsAddUpToTheStep) {
+TEST(StepCost, PartsSumToStep) {
   const TransformerCost cost = cost_on(8);
   for (const ParallelLayout& layout : layouts()) {
     const StepCost step = cost.step(layout);
@@ -93,7 +93,7 @@ TEST(StepCost, PartsAddUpToTheStep) {
   }
 }
 
-TEST(StepCost, ModelFlopsAreThoseOfTheEstimate) {
+TEST(StepCost, ModelFlopsMatchEstimate) {
   const TransformerCost cost = cost_on(8);
   const double expected = training_flops(small_gpt(), 2048).model * 256 * 2048;
   for (const ParallelLayout& layout : layouts()) {
@@ -108,7 +108,7 @@ Efficiency pipeline_only() {
   return e;
 }
 
-TEST(StepCost, PipelinesTakeAsLongAsTheirTables) {
+TEST(StepCost, PipelineTimeMatchesTable) {
   const Architecture model = small_gpt();
   Cluster cluster = cluster_preset("dgx-a100:1");
   cluster.links.front().alpha = {0};
@@ -149,7 +149,7 @@ TEST(StepCost, OneMicrobatchPassesEveryStage) {
   EXPECT_GE(bubble(PipelineForm::ZbV), 0.8);
 }
 
-TEST(StepCost, BubbleOfEqualStagesIsThePublishedOne) {
+TEST(StepCost, BubbleOfEqualStagesMatchesPublication) {
   Architecture model = small_gpt();
   model.model.vocabulary = 8;  // aligned, and as good as none
   const Cluster cluster = cluster_preset("dgx-a100:1");
@@ -205,7 +205,7 @@ TEST(StepCost, RecomputationTradesTimeForMemory) {
   EXPECT_LT(full.mfu(), full.hfu());
 }
 
-TEST(StepCost, MemoryIsThatOfTheFullestStage) {
+TEST(StepCost, MemoryIsOfFullestStage) {
   const TransformerCost cost = cost_on(1);
   const auto activations = [&](ParallelLayout layout) {
     layout.pipe = 8;
@@ -240,7 +240,7 @@ TEST(StepCost, MisalignedVocabulariesAreSlow) {
   EXPECT_GT(head(50256, 8) / head(50688, 8), quarter);
 }
 
-TEST(StepCost, ProductsWithFewTilesSplitTheirDepth) {
+TEST(StepCost, ProductsWithFewTilesSplitDepth) {
   // The gradient of the head's input has few tiles and a depth of the whole vocabulary.
   Architecture narrow = small_gpt();
   narrow.model.width = 1024;
@@ -253,7 +253,7 @@ TEST(StepCost, ProductsWithFewTilesSplitTheirDepth) {
   EXPECT_LT(per_sequence(1), 1.25 * per_sequence(8));
 }
 
-TEST(StepCost, LaunchesOfTheEndsCountPerMicrobatch) {
+TEST(StepCost, EmbeddingAndHeadLaunchesCountPerMicrobatch) {
   const Cluster cluster = cluster_preset("dgx-a100:1");
   Efficiency slow = default_efficiency("a100");
   slow.launch = {1e-3};
@@ -267,14 +267,14 @@ TEST(StepCost, LaunchesOfTheEndsCountPerMicrobatch) {
   EXPECT_EQ(free.step(layout).part(TimePart::Launch), 0);
 }
 
-TEST(StepCost, UnknownPeakOrBandwidthIsRefused) {
+TEST(StepCost, RejectsUnknownPeakOrBandwidth) {
   Cluster cluster = cluster_preset("dgx-a100");
   EXPECT_THROW(TransformerCost(small_gpt(), {.dtype = "f8"}, cluster, {}), Error);
   cluster.device.memory_bandwidth.reset();
   EXPECT_THROW(TransformerCost(small_gpt(), {}, cluster, {}), Error);
 }
 
-TEST(GroupCosts, AreTheTimesOfTheSchedules) {
+TEST(GroupCosts, MatchScheduleTimes) {
   const Cluster cluster = cluster_preset("dgx-a100:4");
   Efficiency whole;
   whole.node_links = whole.network_links = 1;
@@ -294,7 +294,7 @@ TEST(GroupCosts, AreTheTimesOfTheSchedules) {
               time_schedule(both, payload, model).seconds.count, 1e-9);
 }
 
-TEST(GroupCosts, CollectivesOfGpusStartLate) {
+TEST(GroupCosts, GpuCollectivesHaveStartupCost) {
   const Cluster cluster = cluster_preset("dgx-a100:1");
   const GroupCosts links(cluster, default_efficiency("a100"));
   // NCCL on A100s, as measured: 16 MiB on 2, 4 and 8 ranks of a node.
@@ -305,7 +305,7 @@ TEST(GroupCosts, CollectivesOfGpusStartLate) {
   EXPECT_EQ(links.allreduce({.ranks = 1, .per_node = 1}, bytes), 0);
 }
 
-TEST(GroupShape, CountsRanksOfANode) {
+TEST(GroupShape, CountsRanksPerNode) {
   EXPECT_EQ(GroupShape::of(8, 1, 8).per_node, 8);
   EXPECT_EQ(GroupShape::of(16, 1, 8).per_node, 8);
   EXPECT_EQ(GroupShape::of(16, 4, 8).per_node, 2);
@@ -313,7 +313,7 @@ TEST(GroupShape, CountsRanksOfANode) {
   EXPECT_EQ(GroupShape::of(3, 1, 8).per_node, 3);
 }
 
-TEST(PipelineForm, HasTheNamesOfTheCatalogue) {
+TEST(PipelineForm, UsesCatalogNames) {
   for (const PipelineForm form :
        {PipelineForm::Naive, PipelineForm::Gpipe, PipelineForm::OneFOneB, PipelineForm::Interleaved,
         PipelineForm::ZbH1, PipelineForm::ZbV}) {

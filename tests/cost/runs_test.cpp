@@ -18,7 +18,7 @@ double mean_error(const MeasuredRuns& runs) {
   return validate(runs.runs, {}).all.mean;
 }
 
-TEST(MeasuredRuns, AreReadWithTheirSettings) {
+TEST(MeasuredRuns, AreParsedWithTheirSettings) {
   const MeasuredRuns runs = parse_runs(kPublishedRuns, "published");
   ASSERT_EQ(runs.runs.size(), 11U);
   EXPECT_TRUE(runs.skipped.empty());
@@ -32,7 +32,7 @@ TEST(MeasuredRuns, AreReadWithTheirSettings) {
   EXPECT_EQ(runs.runs[10].work.dtype, "f8");
 }
 
-TEST(MeasuredRuns, RowsWithoutANumberAreSkippedWithTheReason) {
+TEST(MeasuredRuns, IncompleteRowsAreSkippedWithReason) {
   std::string text(kPublishedRuns);
   const std::size_t at = text.find(",512,full");
   text.replace(at, 4, ",");
@@ -42,7 +42,7 @@ TEST(MeasuredRuns, RowsWithoutANumberAreSkippedWithTheReason) {
   EXPECT_EQ(runs.skipped[0].reason, "no global_batch");
 }
 
-TEST(MeasuredRuns, TakeWhatTheirSourceWouldSay) {
+TEST(MeasuredRuns, ExplicitColumnsOverrideSourceDefaults) {
   const MeasuredRuns runs = parse_runs(
       "source,model,layers,hidden,heads,seq,gpu,gpus,tp,pp,dp,microbatch,global_batch,precision,"
       "seconds_per_step,zero,schedule,attention,sequence,overlap_data\n"
@@ -57,7 +57,7 @@ TEST(MeasuredRuns, TakeWhatTheirSourceWouldSay) {
   EXPECT_FALSE(run.work.overlap_data);
 }
 
-TEST(MeasuredRuns, BadFilesAreRefusedByLine) {
+TEST(MeasuredRuns, RejectBadFilesByLine) {
   EXPECT_THROW((void)parse_runs("a,b\n1,2\n", "x"), Error);
   std::string text(kPublishedRuns);
   text.replace(text.find("3.528"), 5, "fast!");
@@ -69,7 +69,7 @@ TEST(MeasuredRuns, BadFilesAreRefusedByLine) {
   }
 }
 
-TEST(MeasuredRuns, ReadsTheColumnsOfVTrain) {
+TEST(MeasuredRuns, ReadVTrainColumns) {
   const MeasuredRuns runs = parse_runs(
       "Parameters (billion),# GPUs,global batch,micro batch,hidden size,attention heads,# "
       "layers,sequence "
@@ -81,7 +81,7 @@ TEST(MeasuredRuns, ReadsTheColumnsOfVTrain) {
   EXPECT_NEAR(predicted_cost(runs.runs[0], {}).seconds, 15, 1.5);
 }
 
-TEST(MeasuredRuns, VTrainsSimulatorRoundsShardsOfTheVocabularyDown) {
+TEST(MeasuredRuns, VTrainSimulatorRoundsVocabularyShardsDown) {
   const MeasuredRuns runs = parse_runs(
       "# GPUs,global batch,micro batch,hidden size,attention heads,# layers,sequence length,tensor "
       "parallelism,data parallelism,pipeline parallelism,iteration time (ms)\n"
@@ -93,15 +93,15 @@ TEST(MeasuredRuns, VTrainsSimulatorRoundsShardsOfTheVocabularyDown) {
   EXPECT_EQ(runs.runs[1].model.model.vocabulary, 4 * 12564);
 }
 
-TEST(Prediction, OfMegatronRunsIsWithinFivePercent) {
+TEST(Prediction, MegatronRunsAreWithinFivePercent) {
   EXPECT_LT(mean_error(published("Megatron-LM")), 5);
 }
 
-TEST(Prediction, OfKorthikantiRunsIsWithinFourPercentWithoutCalibration) {
+TEST(Prediction, KorthikantiRunsAreWithinFourPercentWithoutCalibration) {
   EXPECT_LT(mean_error(published("Korthikanti")), 4);
 }
 
-TEST(Accounting, IsThatOfTheSources) {
+TEST(Accounting, MatchesSources) {
   for (const MeasuredRun& run : parse_runs(kPublishedRuns, "x").runs) {
     const std::optional<Accounting> found = account(run);
     ASSERT_TRUE(found);
@@ -112,7 +112,7 @@ TEST(Accounting, IsThatOfTheSources) {
 }
 
 /// Runs that take 20 % longer than predicted, as slower matrix products would.
-TEST(Calibration, FindsWhatMakesRunsSlower) {
+TEST(Calibration, FindsCauseOfSlowRuns) {
   MeasuredRuns runs = published("Korthikanti");
   Correction slow;
   slow.log[0] = -0.15;
@@ -134,7 +134,7 @@ TEST(Calibration, FindsWhatMakesRunsSlower) {
 }
 
 /// Far slower than the given efficiency: many runs outweigh it.
-TEST(Calibration, ManyRunsMayMoveFarFromTheGivenEfficiency) {
+TEST(Calibration, ManyRunsMayMoveFarFromGivenEfficiency) {
   const MeasuredRuns few = published("Korthikanti");
   std::vector<MeasuredRun> runs;
   Correction slow;
@@ -157,7 +157,7 @@ TEST(Calibration, ManyRunsMayMoveFarFromTheGivenEfficiency) {
   EXPECT_NEAR(found.log[0], slow.log[0], 0.05);
 }
 
-TEST(Calibration, OnNothingChangesNothing) {
+TEST(Calibration, WithoutRunsChangesNothing) {
   EXPECT_EQ(fit({}, {}).log, Correction{}.log);
 }
 
