@@ -110,7 +110,7 @@ class StrategyProgram {
   std::vector<std::vector<int>> nodes_;
 };
 
-TEST(Strategies, AreThoseThatAnIntegerProgramFinds) {
+TEST(Strategies, MatchIntegerProgram) {
   std::mt19937_64 random(11);
   for (int round = 0; round < 20; ++round) {
     const StrategyProblem problem = random_problem(random, 4 + round, 2 + round % 4, 0.1);
@@ -120,7 +120,7 @@ TEST(Strategies, AreThoseThatAnIntegerProgramFinds) {
   }
 }
 
-TEST(Strategies, WithinMemoryAreThoseThatAnIntegerProgramFinds) {
+TEST(Strategies, WithinMemoryMatchIntegerProgram) {
   std::mt19937_64 random(12);
   int impossible = 0;
   for (int round = 0; round < 30; ++round) {

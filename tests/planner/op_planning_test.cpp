@@ -31,14 +31,14 @@ std::string placement_of(const Plan& plan, const std::string& value) {
   return row == plan.values.end() ? "derived" : to_text(row->axes.front());
 }
 
-TEST(OpPlanning, SplitsAWideMlpByColumnsThenRows) {
+TEST(OpPlanning, SplitsWideMlpByColumnsThenRows) {
   const Plan plan = planned(mlp_step(4096, 16384, 8), Mesh({{"tensor", 4}})).plan;
   EXPECT_EQ(placement_of(plan, "layers.0.weight"), "sharded(1)");
   EXPECT_EQ(placement_of(plan, "layers.1.weight"), "sharded(0)");
   EXPECT_EQ(placement_of(plan, "layers.0.relu"), "sharded(1)");
 }
 
-TEST(OpPlanning, ShardsALargeBatchOfASmallModel) {
+TEST(OpPlanning, ShardsLargeBatchOfSmallModel) {
   const Plan plan = planned(mlp_step(64, 128, 1 << 18), Mesh({{"data", 4}})).plan;
   for (const char* weight : {"layers.0.weight", "layers.1.weight"}) {
     EXPECT_EQ(placement_of(plan, weight), "replicated");
@@ -48,7 +48,7 @@ TEST(OpPlanning, ShardsALargeBatchOfASmallModel) {
   }
 }
 
-TEST(OpPlanning, IsTheBestOfAllChoices) {
+TEST(OpPlanning, MatchesExhaustiveSearch) {
   for (const char* between : {"", "relu"}) {
     const Graph graph = two_products(between, {DType::F32, {8, 6}});
     for (const char* cluster : {"dgx-a100", "figure-4x4"}) {
@@ -80,7 +80,7 @@ void expect_equal_training(const Plan& plan) {
   }
 }
 
-TEST(OpPlanning, PlansTrainAsOneDevice) {
+TEST(OpPlanning, PlansTrainLikeOneDevice) {
   Cluster cluster = cluster_preset("dgx-a100");
   cluster.device.peaks = {{.dtype = "f64", .dense = FlopRate{1e3}}};  // so slow that it shards
   for (const Mesh& mesh : {Mesh({{"tensor", 2}}), Mesh({{"data", 2}, {"tensor", 2}})}) {
@@ -91,7 +91,7 @@ TEST(OpPlanning, PlansTrainAsOneDevice) {
   }
 }
 
-TEST(OpPlanning, RefusesAPipelineAndMoreDevicesThanThereAre) {
+TEST(OpPlanning, RejectsPipelineAndTooManyDevices) {
   const Graph step = mlp_step(8, 16, 4);
   EXPECT_THROW((void)planned(step, Mesh({{"pipe", 2}})), Error);
   EXPECT_THROW((void)planned(step, Mesh({{"tensor", 16}})), Error);

@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-TEST(Strategies, AreThoseThatTryingEverythingFinds) {
+TEST(Strategies, MatchExhaustiveSearch) {
   std::mt19937_64 random(5);
   for (int round = 0; round < 60; ++round) {
     const StrategyProblem problem = random_problem(random, 2 + round % 7, 2 + round % 3, 0.4);
@@ -22,7 +22,7 @@ TEST(Strategies, AreThoseThatTryingEverythingFinds) {
   }
 }
 
-TEST(Strategies, WithinMemoryAreThoseThatTryingEverythingFinds) {
+TEST(Strategies, WithinMemoryMatchExhaustiveSearch) {
   std::mt19937_64 random(6);
   for (int round = 0; round < 60; ++round) {
     const StrategyProblem problem = random_problem(random, 6, 4, 0.3);
@@ -51,7 +51,7 @@ StrategyProblem long_chain() {
   return problem;
 }
 
-TEST(Strategies, OfALongChainOfOps) {
+TEST(Strategies, SolveLongChain) {
   const StrategyProblem problem = long_chain();
   const StrategyChoice choice = choose_strategies(problem);
   EXPECT_EQ(choice.strategies.size(), 384U);
@@ -65,7 +65,7 @@ TEST(Strategies, OfALongChainOfOps) {
   }
 }
 
-TEST(Strategies, OfALongChainWithinMemoryAreCloseToTheBound) {
+TEST(Strategies, LongChainWithinMemoryIsCloseToBound) {
   const StrategyProblem problem = long_chain();
   const StrategyChoice free = choose_strategies(problem);
   const std::optional<StrategyChoice> choice = choose_strategies(problem, 0.7 * free.memory);
@@ -78,7 +78,7 @@ TEST(Strategies, OfALongChainWithinMemoryAreCloseToTheBound) {
 
 /// Two matrix products with an activation between: replicated, split by column or split by row. The result must be
 /// whole. The cheapest is Megatron's: by column, then by row, one all-reduce.
-TEST(Strategies, FindMegatronsSplitOfAnMlp) {
+TEST(Strategies, FindMegatronSplitOfMlp) {
   constexpr double kProduct = 10;
   constexpr double kReduce = 3;
   constexpr double kGather = 2;
@@ -98,14 +98,14 @@ TEST(Strategies, FindMegatronsSplitOfAnMlp) {
   EXPECT_DOUBLE_EQ(choice.cost, kProduct + kReduce);
 }
 
-TEST(Strategies, BadProblemsAreRefused) {
+TEST(Strategies, RejectBadProblems) {
   StrategyProblem problem;
   problem.nodes = {{.cost = {1, 2}, .memory = {}}, {.cost = {1}, .memory = {}}};
   problem.edges = {{.from = 0, .to = 1, .cost = {1}}};
   EXPECT_THROW((void)choose_strategies(problem), Error);
 }
 
-TEST(CutStages, FourStagesOfTheTextbook) {
+TEST(CutStages, MatchesTextbookExampleWithFourStages) {
   const std::vector<double> seconds{1, 2, 3, 2};
   const std::optional<StageSplit> split = split_into_stages(
       {.layers = 4, .devices = 4, .microbatches = 4, .sizes = {1}},
@@ -137,7 +137,7 @@ double best_split(const SplitOptions& o, const StageSeconds& seconds, int first,
   return best;
 }
 
-TEST(CutStages, IsWhatTryingEverythingFinds) {
+TEST(CutStages, MatchesExhaustiveSearch) {
   std::mt19937_64 random(9);
   std::uniform_real_distribution<double> cost(0.5, 3);
   for (int round = 0; round < 40; ++round) {
@@ -183,7 +183,7 @@ double best_deal(const DealOptions& o, const BlockSeconds& seconds, int stage, i
   return best;
 }
 
-TEST(UnequalStages, AreThoseThatTryingEverythingFinds) {
+TEST(UnequalStages, MatchExhaustiveSearch) {
   std::mt19937_64 random(13);
   std::uniform_real_distribution<double> cost(0.5, 3);
   int impossible = 0;
@@ -221,7 +221,7 @@ TEST(UnequalStages, GetBlocksInProportion) {
   EXPECT_EQ(split->stages[0].last, 8);
 }
 
-TEST(Pipedream, BalancesAChain) {
+TEST(Pipedream, BalancesChain) {
   const std::vector<LayerProfile> layers(
       6, {.compute = 1, .activation_bytes = 0, .parameter_bytes = 1e10});
   const ReplicatedStages found =
@@ -231,7 +231,7 @@ TEST(Pipedream, BalancesAChain) {
   EXPECT_EQ(found.in_flight, 3);
 }
 
-TEST(Pipedream, ReplicatesWhatHasFewParameters) {
+TEST(Pipedream, ReplicatesStagesWithFewParameters) {
   // As VGG: convolutions that compute much and have few parameters, then a layer that has many.
   std::vector<LayerProfile> layers(3, {.compute = 1, .activation_bytes = 1, .parameter_bytes = 1});
   layers.push_back({.compute = 1, .activation_bytes = 1, .parameter_bytes = 1e12});

@@ -52,7 +52,7 @@ RankedLayout brute_force(const TransformerCost& cost, double memory) {
   return best;
 }
 
-TEST(Search, FindsWhatTryingEverythingFinds) {
+TEST(Search, MatchesExhaustiveSearch) {
   for (const char* model : {"llama3-8b", "llama3-70b"}) {
     for (const char* cluster : {"dgx-h100:8", "dgx-a100:16"}) {
       const TransformerCost cost = cost_of(model, cluster, {.batch = 256, .length = 4096});
@@ -81,7 +81,7 @@ TEST(Search, MoreMemoryIsNeverSlower) {
   }
 }
 
-TEST(Search, SmallModelWithALargeBatchIsDataParallel) {
+TEST(Search, SmallModelWithLargeBatchIsDataParallel) {
   const TransformerCost cost = cost_of("gpt2-small", "dgx-h100:1", {.batch = 512});
   const PlanSearch search = search_plans(cost, {});
   EXPECT_EQ(mesh_text(search.best.front().layout), "data=8");
@@ -109,7 +109,7 @@ TEST(Search, RunnersUpAreOrderedAndExplained) {
   }
 }
 
-TEST(Search, SaysWhatDoesNotFit) {
+TEST(Search, ReportsWhatDoesNotFit) {
   const TransformerCost cost = cost_of("llama3-405b", "dgx-h100:2", {.batch = 64});
   const PlanSearch search = search_plans(cost, {});
   EXPECT_TRUE(search.best.empty());
@@ -120,7 +120,7 @@ TEST(Search, SaysWhatDoesNotFit) {
   EXPECT_NE(search.advice.find("16 nodes instead of 2"), std::string::npos) << search.advice;
 }
 
-TEST(Search, AdviceIsEnough) {
+TEST(Search, AdviceIsSufficient) {
   const PlanSearch more = search_plans(cost_of("llama3-405b", "dgx-h100:16", {.batch = 64}), {});
   EXPECT_FALSE(more.best.empty());
   const PlanSearch fewer = search_plans(cost_of("llama3-405b", "dgx-h100:8", {.batch = 64}), {});
@@ -128,7 +128,7 @@ TEST(Search, AdviceIsEnough) {
 }
 
 /// What is missing is tensor parallelism, and the advice says so; taken, it works.
-TEST(Search, AdviseParallelismIfGivenAxesDoNotFit) {
+TEST(Search, AdvisesParallelismIfGivenAxesDoNotFit) {
   const TransformerCost cost = cost_of("llama3-70b", "dgx-h100:8", {.batch = 256});
   SearchOptions options;
   options.space.tensor = {1};
@@ -142,7 +142,7 @@ TEST(Search, AdviseParallelismIfGivenAxesDoNotFit) {
       << search.advice;
 }
 
-TEST(Search, NamesTheLargestActivation) {
+TEST(Search, NamesLargestActivation) {
   const TransformerCost cost =
       cost_of("llama3-8b", "dgx-h100:1", {.batch = 8, .length = std::int64_t{1} << 20});
   SearchOptions options;
@@ -156,7 +156,7 @@ TEST(Search, NamesTheLargestActivation) {
       << search.largest_tensor;
 }
 
-TEST(Search, ImpossibleSpaceIsRefused) {
+TEST(Search, RejectsImpossibleSpace) {
   const TransformerCost cost = cost_of("llama3-8b", "dgx-h100:1", {.batch = 256});
   SearchOptions options;
   options.space.tensor = {3};
@@ -175,7 +175,7 @@ TEST(Search, WideSearchTriesMillions) {
   EXPECT_LE(wide.best.front().cost.seconds, usual.best.front().cost.seconds);
 }
 
-TEST(Search, EveryWideLayoutIsAPlan) {
+TEST(Search, EveryWideLayoutIsValidPlan) {
   const TransformerCost cost = cost_of("llama3-8b", "dgx-a100:2", {.batch = 64, .length = 4096});
   SearchOptions options{.keep = 1000};
   options.space.extent = SearchSpace::Extent::Wide;
@@ -190,7 +190,7 @@ TEST(Search, EveryWideLayoutIsAPlan) {
 }
 
 /// Small buckets cost latencies, and nothing overlaps with the last of the large ones: the best is in between.
-TEST(Search, BucketsHaveABestSize) {
+TEST(Search, BucketsHaveOptimalSize) {
   const TransformerCost cost = cost_of("llama3-8b", "dgx-h100:16", {.batch = 512, .length = 2048});
   const auto seconds = [&](std::int64_t bucket) {
     return cost
@@ -208,7 +208,7 @@ TEST(Search, BucketsHaveABestSize) {
   EXPECT_LT(middle, large);
 }
 
-TEST(Search, RandomWalkFindsAlmostTheOptimum) {
+TEST(Search, RandomWalkFindsNearOptimum) {
   for (const char* model : {"llama3-8b", "llama3-70b"}) {
     const TransformerCost cost = cost_of(model, "dgx-h100:8", {.batch = 256});
     SearchOptions options;
@@ -228,7 +228,7 @@ TEST(Search, RandomWalkFindsAlmostTheOptimum) {
   }
 }
 
-TEST(Search, RandomWalkStaysInTheSpace) {
+TEST(Search, RandomWalkStaysInSpace) {
   const TransformerCost cost = cost_of("llama3-70b", "dgx-h100:8", {.batch = 256});
   SearchOptions options{.method = SearchMethod::Mcmc, .mcmc = {.moves = 3000}};
   options.space.tensor = {4};
@@ -282,7 +282,7 @@ TEST(Search, EqualKindsAreOneKind) {
   EXPECT_GT(mixed.best.front().cost.seconds, 0.9 * uniform.best.front().cost.seconds);
 }
 
-TEST(StageCost, OfEqualStagesIsThatOfTheStep) {
+TEST(StageCost, OfEqualStagesMatchesStepCost) {
   const TransformerCost cost = cost_of("llama3-8b", "dgx-h100:4", {.batch = 128, .length = 4096});
   const ParallelLayout layout{.data = 2,
                               .tensor = 4,
@@ -313,7 +313,7 @@ TEST(StageCost, OfEqualStagesIsThatOfTheStep) {
 }
 
 /// Between a cluster of the slow devices alone and one of the fast ones alone.
-TEST(Search, MixedClusterIsFasterThanItsWeakest) {
+TEST(Search, MixedClusterIsFasterThanItsWeakestKind) {
   const Workload work{.batch = 192, .length = 4096};
   const auto seconds = [&](const char* cluster) {
     return search_plans(cost_of("llama3-8b", cluster, work), {}).best.front().cost.seconds;
@@ -336,13 +336,13 @@ TEST(Bill, IsPowerAndPriceTimesTime) {
   EXPECT_FALSE(mixed.dollars);
 }
 
-TEST(Bill, OfATrainingCountsWholeSteps) {
+TEST(Bill, TrainingBillCountsWholeSteps) {
   const TransformerCost cost = cost_of("llama3-8b", "dgx-h100", {.batch = 64, .length = 4096});
   const StepCost step{.seconds = 10};
   EXPECT_DOUBLE_EQ(training_bill(cost, step, 1e6).time.count, 40);  // 3.8 steps
 }
 
-TEST(DealBlocks, GivesEveryRankAsMany) {
+TEST(DealBlocks, DistributesBlocksEvenly) {
   EXPECT_EQ(deal_blocks(8, 2, 2), (std::vector<int>{2, 2, 2, 2}));
   const std::vector<int> uneven = deal_blocks(126, 16, 1);  // Llama 3 405B
   EXPECT_EQ(uneven.front(), 7);
@@ -361,7 +361,7 @@ TEST(DealBlocks, GivesEveryRankAsMany) {
   }
 }
 
-TEST(Plan, RunsTheLayout) {
+TEST(Plan, RunsLayout) {
   const ParallelLayout layout{.data = 4,
                               .tensor = 2,
                               .pipe = 2,
