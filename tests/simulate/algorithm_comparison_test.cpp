@@ -14,7 +14,7 @@ TEST(SizeRange, IncludesBothEnds) {
 }
 
 // 2052 bytes: where 3α + 3nβ + 3nγ meets 6α + 7/4 nβ + 7/8 nγ.
-TEST(AlgorithmComparison, FindsTheCrossoverToTheByte) {
+TEST(AlgorithmComparison, FindsCrossoverToTheByte) {
   Selector selector(CostModel::uniform({1e-6}, {1e-9}, {1e-10}));
   const AlgorithmComparison comparison = compare_algorithms(
       selector, {.operation = Operation::Allreduce, .ranks = 8}, {{8}, {1 << 20}});

@@ -86,7 +86,7 @@ TEST(ListSchedule, IsValidAndWithinItsBounds) {
   }
 }
 
-TEST(ListSchedule, IsWithinGrahamsFactorOfTheShortest) {
+TEST(ListSchedule, IsWithinGrahamBoundOfOptimum) {
   std::mt19937 random(2);
   for (int round = 0; round < 60; ++round) {
     const TaskGraph graph = random_graph(random, 6);
@@ -114,7 +114,7 @@ TaskGraph branched(int branches, int length) {
   return graph;
 }
 
-TEST(ListSchedule, RunsBranchesAtTheSameTime) {
+TEST(ListSchedule, RunsBranchesAtSameTime) {
   const TaskGraph two = branched(2, 5);
   EXPECT_EQ(list_schedule(two, 1).makespan.count, 12);
   EXPECT_EQ(list_schedule(two, 2).makespan.count, 7);  // one branch and the join
@@ -122,7 +122,7 @@ TEST(ListSchedule, RunsBranchesAtTheSameTime) {
   EXPECT_EQ(list_schedule(branched(4, 5), 2).makespan.count, 12);
 }
 
-TEST(ListSchedule, GainsNothingOnAChain) {
+TEST(ListSchedule, GainsNothingOnChain) {
   const TaskGraph chain = branched(1, 8);
   EXPECT_EQ(list_schedule(chain, 1).makespan.count, 10);
   const ListSchedule four = list_schedule(chain, 4);
@@ -131,7 +131,7 @@ TEST(ListSchedule, GainsNothingOnAChain) {
   EXPECT_DOUBLE_EQ(four.utilization(), 0.25);
 }
 
-TEST(ListSchedule, TakesTheNodesOfAGraph) {
+TEST(ListSchedule, AcceptsGraphNodes) {
   GraphBuilder builder("two towers");
   const TensorType type{DType::F32, Shape{4, 4}};
   const ValueId x = builder.input("x", type);
@@ -147,7 +147,7 @@ TEST(ListSchedule, TakesTheNodesOfAGraph) {
   EXPECT_DOUBLE_EQ(list_schedule(tasks, 2).makespan.count, 1 + 16.0 / 128);
 }
 
-TEST(ListSchedule, RefusesWhatIsNoOrder) {
+TEST(ListSchedule, RejectsInvalidOrder) {
   TaskGraph graph = branched(1, 1);
   graph.tasks[0].needs = {2};
   EXPECT_THROW((void)list_schedule(graph, 2), Error);

@@ -13,14 +13,14 @@ PipelineReport report_of(std::string_view schedule, const PipelineOptions& optio
   return make_pipeline_report(find_pipeline_schedule(schedule).make(options), {});
 }
 
-TEST(PipelineReport, TimesARightTable) {
+TEST(PipelineReport, TimesValidTable) {
   const PipelineReport report = report_of("gpipe", {.ranks = 4, .microbatches = 6});
   EXPECT_EQ(report.problems, std::vector<std::string>{});
   EXPECT_NEAR(report.timing.bubble, 3.0 / 9, 1e-12);  // (D-1) / (N+D-1)
   EXPECT_EQ(report.activations, (std::vector<double>{6, 6, 6, 6}));
 }
 
-TEST(PipelineReport, DoesNotTimeAWrongTable) {
+TEST(PipelineReport, DoesNotTimeInvalidTable) {
   PipelineTable table = find_pipeline_schedule("gpipe").make({.ranks = 2, .microbatches = 2});
   table.tasks.front().clear();
   const PipelineReport report = make_pipeline_report(std::move(table), {});
@@ -28,7 +28,7 @@ TEST(PipelineReport, DoesNotTimeAWrongTable) {
   EXPECT_TRUE(report.timing.tasks.empty());
 }
 
-TEST(PipelineReport, CountsTheStagesOfARank) {
+TEST(PipelineReport, CountsStagesOfRank) {
   const PipelineOptions options{.ranks = 2, .microbatches = 2, .chunks = 2};
   const PipelineReport report = report_of("interleaved", options);
   EXPECT_EQ(max_chunks(report.table), 2);
@@ -36,7 +36,7 @@ TEST(PipelineReport, CountsTheStagesOfARank) {
   EXPECT_EQ(chunk_of(report.table, {.stage = 2}), 1);
 }
 
-TEST(PipelineTrace, HasASpanForEveryTask) {
+TEST(PipelineTrace, HasSpanForEveryTask) {
   const PipelineReport report = report_of("1f1b", {.ranks = 3, .microbatches = 4});
   const Trace trace = pipeline_trace(report);
   std::size_t tasks = 0;
@@ -48,7 +48,7 @@ TEST(PipelineTrace, HasASpanForEveryTask) {
   EXPECT_EQ(problems(trace), std::vector<std::string>{});
 }
 
-TEST(PipelineComparison, SaysWhyAScheduleDoesNotFit) {
+TEST(PipelineComparison, ExplainsInapplicableSchedules) {
   const PipelineComparison comparison = compare_pipelines({.ranks = 3, .microbatches = 5}, {});
   EXPECT_EQ(comparison.rows.size(), pipeline_schedules().size());
   EXPECT_TRUE(std::ranges::all_of(comparison.rows, [](const PipelineRow& row) {

@@ -38,7 +38,7 @@ Mesh pipe_only(int ranks) {
   return Mesh({{"pipe", ranks}});
 }
 
-TEST(PipelineSimulation, IsTheTimingOfTheTable) {
+TEST(PipelineSimulation, MatchesTableTiming) {
   for (const PipelineSchedule& schedule : pipeline_schedules()) {
     for (const PipelineOptions& size : {PipelineOptions{.ranks = 2, .microbatches = 2},
                                         PipelineOptions{.ranks = 4, .microbatches = 8},
@@ -82,7 +82,7 @@ TEST(PipelineSimulation, ReducesGradientsAlongData) {
 }
 
 /// All buckets but the last are reduced while the backward continues.
-TEST(PipelineSimulation, BucketsOverlapWithTheLastBackward) {
+TEST(PipelineSimulation, BucketsOverlapWithLastBackward) {
   const PipelineTable table = make_pipeline("1f1b", {.ranks = 1, .microbatches = 1});
   StageWork work = kWork;
   work.gradients = {{.bytes = {400'000}, .axis = "data"}};
@@ -127,7 +127,7 @@ TEST(PipelineSimulation, OneSlowRankSlowsItsTensorGroupAndAllReplicas) {
   EXPECT_NEAR(report.ranks[6].compute.count, 6.1e-3, 1e-12);
 }
 
-TEST(PipelineSimulation, TimesOfARankAddUpAndTheTraceIsSound) {
+TEST(PipelineSimulation, TimesOfRankSumToStepAndTraceIsValid) {
   for (const char* schedule : {"1f1b", "interleaved", "zb-h1", "chimera", "pipedream"}) {
     const PipelineTable table = make_pipeline(schedule, {.ranks = 4, .microbatches = 8});
     StageWork work = kWork;
@@ -149,7 +149,7 @@ TEST(PipelineSimulation, TimesOfARankAddUpAndTheTraceIsSound) {
 }
 
 /// 8 stages, 16 replicas and 8 tensor ranks on 128 nodes; and a table of 1000 ranks.
-TEST(PipelineSimulation, AThousandRanksTakeAMoment) {
+TEST(PipelineSimulation, HandlesThousandRanks) {
   const auto begin = std::chrono::steady_clock::now();
   const PipelineTable table = make_pipeline("1f1b", {.ranks = 8, .microbatches = 64});
   StageWork work = kWork;
@@ -171,7 +171,7 @@ TEST(PipelineSimulation, AThousandRanksTakeAMoment) {
   EXPECT_LT(took.count(), 10);
 }
 
-TEST(PipelineSimulation, RefusesWhatDoesNotFit) {
+TEST(PipelineSimulation, RejectsMismatches) {
   const PipelineTable table = make_pipeline("1f1b", {.ranks = 2, .microbatches = 2});
   const auto run = [&](const Mesh& mesh, int stages, int devices) {
     (void)simulate_pipeline(table, equal_stages(stages, kWork), pipeline_cluster(devices),

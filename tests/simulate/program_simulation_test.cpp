@@ -90,7 +90,7 @@ SimulationReport simulate_reduction(int ranks, const ProgramSimulationOptions& o
   return simulate_programs(programs, groups, cluster, options);
 }
 
-TEST(ProgramSimulation, AnOverlappedReductionTakesTheLongerOfTheTwo) {
+TEST(ProgramSimulation, OverlappedReductionTakesLongerOfTheTwo) {
   for (const int ranks : {2, 4, 7, 16}) {
     for (const double beside : {0.0, 1e-6, 1.0}) {
       const SimulationReport report =
@@ -108,7 +108,7 @@ TEST(ProgramSimulation, AnOverlappedReductionTakesTheLongerOfTheTwo) {
   }
 }
 
-TEST(ProgramSimulation, WithoutOverlapTheTimesAddUp) {
+TEST(ProgramSimulation, WithoutOverlapTimesAdd) {
   const SimulationReport report =
       simulate_reduction(4,
                          {.compute = by_name({{"relu", 3e-6}, {"tanh", 5e-6}, {"add", 2e-6}}),
@@ -118,7 +118,7 @@ TEST(ProgramSimulation, WithoutOverlapTheTimesAddUp) {
   EXPECT_NEAR(report.step.count, 10e-6 + ring(4, kBytes), 1e-15);
 }
 
-TEST(ProgramSimulation, ASlowRankMakesTheOthersWait) {
+TEST(ProgramSimulation, SlowRankMakesOthersWait) {
   const SimulationReport report =
       simulate_reduction(8,
                          {.compute = by_name({{"relu", 1}}),
@@ -130,7 +130,7 @@ TEST(ProgramSimulation, ASlowRankMakesTheOthersWait) {
   EXPECT_NEAR(report.ranks[7].idle.count, 0, 1e-12);
 }
 
-TEST(ProgramSimulation, TimesOfARankAddUpToTheStep) {
+TEST(ProgramSimulation, TimesOfRankSumToStep) {
   const SimulationReport report =
       simulate_reduction(8,
                          {.compute = by_name({{"relu", 1e-5}, {"tanh", 2e-5}, {"add", 1e-5}}),
@@ -155,7 +155,7 @@ TEST(ProgramSimulation, IsReproducible) {
   EXPECT_NE(step(1).step, step(2).step);
 }
 
-TEST(ProgramSimulation, RefusesWhatDoesNotFit) {
+TEST(ProgramSimulation, RejectsMismatches) {
   const ProgramSimulationOptions options{.compute = by_name({})};
   expect_error(ErrorKind::Usage, "4 ranks, but the cluster flat has 2 devices",
                [&] { (void)simulate_reduction(4, options, flat_cluster(2)); });
@@ -243,7 +243,7 @@ class TableProgram {
   std::map<Key, ValueId> own_;
 };
 
-TEST(ProgramSimulation, ProgramsOfAPipelineTakeTheTimeOfItsTable) {
+TEST(ProgramSimulation, PipelineProgramsMatchTableTiming) {
   int tables = 0;
   for (const PipelineSchedule& schedule : pipeline_schedules()) {
     for (const PipelineOptions& size : {PipelineOptions{.ranks = 2, .microbatches = 4},
@@ -275,7 +275,7 @@ TEST(ProgramSimulation, ProgramsOfAPipelineTakeTheTimeOfItsTable) {
   EXPECT_GT(tables, 12);
 }
 
-TEST(ProgramSimulation, NodesThatShareAPortTakeTurns) {
+TEST(ProgramSimulation, NodesSharingPortTakeTurns) {
   // Ranks 0 and 1 of one node each send to a rank of the other.
   std::vector<Program> programs;
   for (int rank = 0; rank < 8; ++rank) {
@@ -303,7 +303,7 @@ TEST(ProgramSimulation, NodesThatShareAPortTakeTurns) {
   EXPECT_NEAR(simulate_programs(programs, groups, cluster, options).step.count, 2 * message, 1e-15);
 }
 
-TEST(GroupCosts, UseTheLinksBetweenMembers) {
+TEST(GroupCosts, UseLinksBetweenMembers) {
   const Cluster cluster = two_level_cluster(4);
   EXPECT_TRUE(group_costs(cluster, std::vector<int>{0, 1, 2, 3}).is_uniform());
   EXPECT_EQ(group_costs(cluster, std::vector<int>{0, 1, 2, 3}).levels[0].beta.count, kBeta);
@@ -319,7 +319,7 @@ TEST(GroupCosts, UseTheLinksBetweenMembers) {
   EXPECT_TRUE(group_costs(cluster, std::vector<int>{0, 1, 4}).is_uniform());  // uneven: as if far
 }
 
-TEST(ComputeRates, TakeTheLongerOfFlopsAndBytes) {
+TEST(ComputeRates, UseLongerOfFlopsAndBytes) {
   const ComputeTime time = compute_by({.flops = {1e12}, .memory = {1e9}, .launch = {1e-6}});
   EXPECT_DOUBLE_EQ(time({}, {.products = 2e9, .bytes = 1}).count, 1e-6 + 2e-3);
   EXPECT_DOUBLE_EQ(time({}, {.others = 1, .bytes = 5e6}).count, 1e-6 + 5e-3);

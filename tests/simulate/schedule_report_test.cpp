@@ -20,7 +20,7 @@ TEST(ScheduleReport, VerifiesAndTimes) {
   EXPECT_GE(report.timing.seconds, report.lower_bound);
 }
 
-TEST(ScheduleReport, GivesABarrierNoData) {
+TEST(ScheduleReport, BarrierHasNoData) {
   const ScheduleReport report = make_schedule_report(
       build(Operation::Barrier, algorithms_for(Operation::Barrier).front(), {.ranks = 4}),
       {1 << 20}, kCosts);
@@ -28,7 +28,7 @@ TEST(ScheduleReport, GivesABarrierNoData) {
   EXPECT_EQ(report.traffic.bytes_total, Bytes{0});
 }
 
-TEST(ScheduleReport, DoesNotVerifyWhatIsTooLarge) {
+TEST(ScheduleReport, DoesNotVerifyOversizedSchedules) {
   const ScheduleReport report = make_schedule_report(
       build(Operation::Alltoall, Algorithm::Pairwise, {.ranks = 256}), {1 << 20}, kCosts);
   EXPECT_FALSE(report.problems.has_value());
@@ -41,7 +41,7 @@ TEST(BlocksText, JoinsNeighbors) {
   EXPECT_EQ(blocks_text(ring, run), "0-3");
 }
 
-TEST(ScheduleTrace, HasASendAndAReceiveForEveryMessage) {
+TEST(ScheduleTrace, HasSendAndReceiveForEveryMessage) {
   const ScheduleReport report = make_schedule_report(
       build(Operation::Broadcast, Algorithm::Mst, {.ranks = 8}), {1 << 20}, kCosts);
   const Trace trace = predicted_trace(report);

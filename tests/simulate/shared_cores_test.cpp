@@ -14,12 +14,12 @@ double computing(int ranks, double seconds) {
   return timeline.host_time(seconds);
 }
 
-TEST(SharedCores, ARankAloneIsFaster) {
+TEST(SharedCores, LoneRankIsFaster) {
   EXPECT_DOUBLE_EQ(computing(1, 0.5), 0.4);
   EXPECT_DOUBLE_EQ(computing(2, 0.5), 0.5);
 }
 
-TEST(SharedCores, RanksThatDivideEvenlyTakeTurns) {
+TEST(SharedCores, EvenlyDividedRanksTakeTurns) {
   EXPECT_DOUBLE_EQ(computing(4, 0.001), 0.002);
   EXPECT_DOUBLE_EQ(computing(4, 0.5), 1);
 }
@@ -30,7 +30,7 @@ TEST(SharedCores, OddRanksTakeWholeTurnsForTenMilliseconds) {
   EXPECT_DOUBLE_EQ(computing(3, 0.040), 0.020 + 1.5 * 0.030);
 }
 
-TEST(SharedCores, WholeTurnsBeginAgainAfterAPause) {
+TEST(SharedCores, WholeTurnsRestartAfterPause) {
   const auto two_phases = [](double pause) {
     CoreTimeline timeline({.cores = 2, .threads = 1});
     for (int rank = 0; rank < 3; ++rank) {

@@ -44,7 +44,7 @@ std::vector<StrategyOptions> various_options() {
   return all;
 }
 
-TEST(Ssp, StateOfTheFigure) {
+TEST(Ssp, MatchesPublishedFigure) {
   std::array<std::int64_t, 3> completed{0, 4, 3};  // A, B, C
   EXPECT_TRUE(may_start(completed, 0, 3));
   EXPECT_FALSE(may_start(completed, 1, 3));
@@ -79,7 +79,7 @@ TEST(Ssp, NeverDriftsBeyondItsStaleness) {
   }
 }
 
-TEST(Ssp, UsesAllOfItsStalenessIfAWorkerIsSlow) {
+TEST(Ssp, UsesAllOfItsStalenessIfWorkerIsSlow) {
   for (const int staleness : {0, 1, 3, 7}) {
     const StrategyResult result = simulate_strategy(
         Strategy::Ssp,
@@ -89,7 +89,7 @@ TEST(Ssp, UsesAllOfItsStalenessIfAWorkerIsSlow) {
 }
 
 /// With an unreachable bound nobody waits.
-TEST(Ssp, WithALargeStalenessIsAsync) {
+TEST(Ssp, WithLargeStalenessIsAsync) {
   for (StrategyOptions options : various_options()) {
     options.staleness = 1 << 20;
     EXPECT_EQ(simulate_strategy(Strategy::Ssp, options).time,
@@ -118,7 +118,7 @@ TEST(Essp, NeverDriftsBeyondItsStaleness) {
 }
 
 /// Pulls overlap, so an iteration that does not wait takes compute + α + T instead of compute + 2 (α + T).
-TEST(Essp, SavesThePull) {
+TEST(Essp, SavesPull) {
   const StrategyOptions options{
       .workers = 4, .compute = {1}, .alpha = {0.1}, .transfer = {0.4}, .steps = 100};
   EXPECT_NEAR(simulate_strategy(Strategy::Essp, options).time.count, 150, 1e-9);
@@ -126,7 +126,7 @@ TEST(Essp, SavesThePull) {
 }
 
 /// A worker that has used up its staleness waits for news of the slowest one: 2 s + push, and α + T until it knows.
-TEST(Essp, LearnsOfTheSlowestWorkerLater) {
+TEST(Essp, LearnsOfSlowestWorkerLater) {
   StrategyOptions options{.workers = 2,
                           .compute_time = [](int worker, std::int64_t) { return 1.0 + worker; },
                           .alpha = {0},
@@ -142,7 +142,7 @@ TEST(Essp, LearnsOfTheSlowestWorkerLater) {
   }
 }
 
-TEST(Bsp, NobodyStartsBeforeAllHaveCompleted) {
+TEST(Bsp, NoWorkerStartsBeforeAllHaveCompleted) {
   for (const StrategyOptions& options : various_options()) {
     for (const Strategy strategy : {Strategy::Bsp, Strategy::Allreduce}) {
       const StrategyResult result = simulate_strategy(strategy, options);
@@ -161,7 +161,7 @@ TEST(Bsp, NobodyStartsBeforeAllHaveCompleted) {
 }
 
 /// 7 fast workers and one of half the speed.
-TEST(Strategies, OneHalfSpeedWorkerHalvesThoseThatWait) {
+TEST(Strategies, OneHalfSpeedWorkerHalvesBlockingStrategies) {
   const StrategyOptions options{.workers = 8, .variation = {.slow_workers = 1}, .steps = 1000};
   EXPECT_EQ(simulate_strategy(Strategy::Bsp, options).of_ideal, 0.5);
   EXPECT_EQ(simulate_strategy(Strategy::Allreduce, options).of_ideal, 0.5);
@@ -188,7 +188,7 @@ TEST(Strategies, TransientStragglersCostSspLessThanBsp) {
 }
 
 /// A step takes as long as the slowest: H_P if times are exponential with mean 1.
-TEST(Bsp, StepOfExponentialTimesIsTheHarmonicNumber) {
+TEST(Bsp, StepOfExponentialTimesMatchesHarmonicNumber) {
   for (const int workers : {1, 2, 8, 64}) {
     const StrategyResult result = simulate_strategy(
         Strategy::Bsp,
@@ -199,7 +199,7 @@ TEST(Bsp, StepOfExponentialTimesIsTheHarmonicNumber) {
 }
 
 /// Three devices are at their sixth iteration while one has sent its first only.
-TEST(Async, ReachesAStalenessOfFive) {
+TEST(Async, ReachesStalenessOfFive) {
   const StrategyResult result = simulate_strategy(
       Strategy::Async,
       {.workers = 4,
@@ -209,7 +209,7 @@ TEST(Async, ReachesAStalenessOfFive) {
   EXPECT_EQ(result.utilization, 1);
 }
 
-TEST(Async, ComputesAllTheTimeWithoutCommunication) {
+TEST(Async, AlwaysComputesWithoutCommunication) {
   for (StrategyOptions options : various_options()) {
     options.alpha = options.transfer = {0};
     EXPECT_NEAR(simulate_strategy(Strategy::Async, options).utilization, 1, 1e-9);
@@ -223,7 +223,7 @@ TEST(Strategies, EqualWorkersNeverWait) {
   }
 }
 
-TEST(Strategies, TimesOfAWorkerAddUp) {
+TEST(Strategies, TimesOfWorkerSumToRun) {
   for (const StrategyOptions& options : various_options()) {
     for (const StrategyResult& result : compare_strategies(options)) {
       double computing = 0;
@@ -312,7 +312,7 @@ TEST(Ssp, RegretStaysBelowItsBound) {
   }
 }
 
-TEST(Grouped, TwoIterationsReachEverybody) {
+TEST(Grouped, TwoIterationsReachAllWorkers) {
   std::vector<double> values(16);
   std::iota(values.begin(), values.end(), 0);
   for (std::int64_t iteration = 0; iteration < 2; ++iteration) {
@@ -333,14 +333,14 @@ TEST(Grouped, TwoIterationsReachEverybody) {
   EXPECT_EQ(values, std::vector<double>(16, 7.5));
 }
 
-TEST(Strategies, CommunicateForTheTimeOfARing) {
+TEST(Strategies, CommunicationMatchesRingTime) {
   const StrategyOptions options{.workers = 8, .alpha = {1e-6}, .transfer = {1e-3}};
   const Formula ring = formula(Operation::Allreduce, Algorithm::Ring, {.ranks = 8});
   const double expected = ring.at(1e6, CostModel::uniform({1e-6}, {1e-9}, {0})).count;
   EXPECT_NEAR(communication_time(Strategy::Allreduce, options).count, expected, 1e-12);
 }
 
-TEST(Strategies, RefuseWrongOptions) {
+TEST(Strategies, RejectInvalidOptions) {
   expect_error(ErrorKind::Usage, "0 workers",
                [] { (void)simulate_strategy(Strategy::Bsp, {.workers = 0}); });
   expect_error(ErrorKind::Usage, "9 of 8 workers are slow",
