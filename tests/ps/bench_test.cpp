@@ -10,7 +10,7 @@
 namespace trireme::ps {
 namespace {
 
-TEST(PsBench, MeasuresEveryContenderOneByOneAndPipelined) {
+TEST(PsBench, MeasuresEveryContenderSequentiallyAndPipelined) {
   const std::vector<PsBenchRow> rows =
       run_ps_bench({.sizes = {{4}, {4096}}, .depth = 4, .time = {0.01}, .slice = {0.001}});
   ASSERT_EQ(rows.size(), 4U);
@@ -36,7 +36,7 @@ TEST(PsBench, MeasuresEveryContenderOneByOneAndPipelined) {
   }
 }
 
-TEST(PsBench, RefusesWhatItCannotMeasure) {
+TEST(PsBench, RejectsUnsupportedOptions) {
   expect_error(ErrorKind::Usage, "the measuring time must be longer than 0 s",
                [] { (void)run_ps_bench({.sizes = {{4}}, .time = {0}}); });
   expect_error(ErrorKind::Usage, "multiples of 4 B",
@@ -45,7 +45,7 @@ TEST(PsBench, RefusesWhatItCannotMeasure) {
                [] { (void)run_ps_bench({.sizes = {{4}}, .depth = 0}); });
 }
 
-TEST(PsBench, PrintsItAsTextAndJson) {
+TEST(PsBench, PrintsTextAndJson) {
   const Json json = Json::parse(run_program("ps bench --sizes 4 --time 10ms --depth 2 --json"));
   ASSERT_EQ(json.size(), 2U);
   for (const char* key :
@@ -64,14 +64,14 @@ TEST(PsBench, PrintsItAsTextAndJson) {
   EXPECT_NE(text.find("push / SET"), std::string::npos) << text;
 }
 
-TEST(PsChaos, RefusesNumbersOutOfRange) {
+TEST(PsChaos, RejectsNumbersOutOfRange) {
   EXPECT_NE(run_program("ps chaos --kills -1", 2).find("--kills: invalid value '-1'"),
             std::string::npos);
   EXPECT_NE(run_program("ps chaos --lease 0s", 2).find("a lease of 0 s is out of range"),
             std::string::npos);
 }
 
-TEST(PsServe, NamesAllThatIsMissing) {
+TEST(PsServe, NamesEverythingThatIsMissing) {
   const std::string text = run_program("ps serve", 2);
   EXPECT_NE(text.find("--coordinator HOST:PORT"), std::string::npos) << text;
   EXPECT_NE(text.find("--number N"), std::string::npos) << text;

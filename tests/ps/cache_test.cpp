@@ -72,7 +72,7 @@ void await_slowest(Worker& worker, ClockCount clock) {
   ASSERT_GE(worker.client.slowest_clock(worker.table), clock);
 }
 
-TEST(Clocks, AFastWorkerIsBlockedThreeIterationsAheadOfTheSlowest) {
+TEST(Clocks, FastWorkerBlocksThreeIterationsAheadOfSlowest) {
   const TestCluster cluster({.servers = 1, .shards = kShards});
   const Workers workers = make_workers(cluster, table_with(Consistency::Ssp, 3, 1), 3);
   const std::vector<float> one{1};
@@ -96,7 +96,7 @@ TEST(Clocks, AFastWorkerIsBlockedThreeIterationsAheadOfTheSlowest) {
   EXPECT_TRUE(may_start(b));
 }
 
-TEST(TableCache, ReadsAgainOnlyWhenTheModelRequiresIt) {
+TEST(TableCache, ReadsAgainOnlyWhenModelRequiresIt) {
   const TestCluster cluster({.servers = 1, .shards = kShards});
   const auto reads = [&](Consistency consistency, ClockCount staleness) {
     TableSpec spec = table_with(consistency, staleness, 8);
@@ -151,13 +151,13 @@ bool mixes_moments(const TestCluster& cluster, Reads reads, int tries) {
   return is_mixed;
 }
 
-TEST(TableCache, OnlyInconsistentReadsMixMoments) {
+TEST(TableCache, OnlyInconsistentReadsMixVersions) {
   const TestCluster cluster({.servers = 1, .shards = 1});
   EXPECT_FALSE(mixes_moments(cluster, Reads::Snapshot, 500));
   EXPECT_TRUE(mixes_moments(cluster, Reads::Inconsistent, 100'000));
 }
 
-TEST(TableCache, RefusesWhatItCannotCache) {
+TEST(TableCache, RejectsUncacheableTables) {
   const TestCluster cluster({.servers = 1, .shards = kShards});
   ParameterClient client(cluster.client_options());
   TableSpec sparse = table_with(Consistency::Async, 0, 8);
@@ -213,7 +213,7 @@ std::int64_t verify_reads(TestCluster& cluster, Consistency consistency, ClockCo
   return verified;
 }
 
-TEST(TableCache, KeepsTheStalenessBoundWhileServersFail) {
+TEST(TableCache, KeepsStalenessBoundWhileServersFail) {
   for (const auto& [consistency, staleness] :
        {std::pair(Consistency::Ssp, 3), std::pair(Consistency::Essp, 3)}) {
     TestCluster cluster({.servers = 3, .replicas = 2, .shards = kShards});
@@ -221,7 +221,7 @@ TEST(TableCache, KeepsTheStalenessBoundWhileServersFail) {
   }
 }
 
-TEST(LongTableCache, AMillionReadsKeepTheStalenessBound) {
+TEST(LongTableCache, MillionReadsKeepStalenessBound) {
   TestCluster cluster({.servers = 3, .replicas = 2, .shards = kShards});
   EXPECT_EQ(verify_reads(cluster, Consistency::Ssp, 3, 62'500, 1000), 1'000'000);
 }
@@ -275,7 +275,7 @@ double regret_bound(double f, double l, ClockCount s, int p, double t) {
   return 4 * f * l * std::sqrt(2 * static_cast<double>(s + 1) * p / t);
 }
 
-TEST(Staleness, TheRegretBoundHasItsKnownValues) {
+TEST(Staleness, RegretBoundHasKnownValues) {
   EXPECT_NEAR(regret_bound(std::numbers::sqrt2, 1, 3, 4, 1e4), 0.32, 1e-12);
   EXPECT_NEAR(regret_bound(std::numbers::sqrt2, 1, 0, 4, 1e4), 0.16, 1e-12);
   EXPECT_NEAR(regret_bound(1, 1, 3, 4, 4e4) * 2, regret_bound(1, 1, 3, 4, 1e4), 1e-12);
@@ -311,7 +311,7 @@ double measured_regret(ClockCount staleness, int workers, int updates) {
   return (loss - best) / t;
 }
 
-TEST(Staleness, MeasuredRegretIsBelowTheBound) {
+TEST(Staleness, MeasuredRegretIsBelowBound) {
   for (const auto& [staleness, workers, updates] :
        {std::tuple(0, 4, 400), std::tuple(3, 4, 400), std::tuple(3, 2, 400)}) {
     const double bound = regret_bound(std::numbers::sqrt2, 1, staleness, workers, updates);
@@ -322,7 +322,7 @@ TEST(Staleness, MeasuredRegretIsBelowTheBound) {
   }
 }
 
-TEST(LongStaleness, TenThousandUpdatesAreBelowTheBound) {
+TEST(LongStaleness, TenThousandUpdatesAreBelowBound) {
   for (const ClockCount staleness : {0, 3}) {
     EXPECT_LT(measured_regret(staleness, 4, 10'000),
               regret_bound(std::numbers::sqrt2, 1, staleness, 4, 1e4));

@@ -44,7 +44,7 @@ void survive(const ChaosOptions& options) {
   EXPECT_EQ(result.violations, 0U);
 }
 
-TEST(Chaos, LosesAndDoublesNothingInFiftyKills) {
+TEST(Chaos, FiftyKillsLoseAndDuplicateNothing) {
   const TemporaryFolder folder;
   survive({.seed = 1,
            .kills = 50,
@@ -54,7 +54,7 @@ TEST(Chaos, LosesAndDoublesNothingInFiftyKills) {
 }
 
 // All reactors of a process die together.
-TEST(Chaos, LosesAndDoublesNothingWithServersOfTwoReactors) {
+TEST(Chaos, KillsWithTwoReactorsLoseAndDuplicateNothing) {
   const TemporaryFolder folder;
   survive({.seed = 5,
            .reactors = 2,
@@ -65,7 +65,7 @@ TEST(Chaos, LosesAndDoublesNothingWithServersOfTwoReactors) {
            .folder = folder.path()});
 }
 
-TEST(LongChaos, LosesAndDoublesNothingInAThousandKillsAndTenMillionPushes) {
+TEST(LongChaos, ThousandKillsAndTenMillionPushesLoseAndDuplicateNothing) {
   const TemporaryFolder folder;
   survive({.seed = 2,
            .kills = 1000,
@@ -87,7 +87,7 @@ bool has_line_with(const std::string& file, const std::string& words) {
 }
 
 // The memory has no name, so nothing is left of it, whoever dies how.
-TEST(SharedMemory, OfAKilledServerLeavesNothing) {
+TEST(SharedMemory, IsReleasedWhenServerIsKilled) {
   const std::string name = "memfd:trireme-ps";
   {
     ProcessCluster cluster(ProcessCluster::free_address(), {.servers = 1, .replicas = 1});
@@ -105,7 +105,7 @@ TEST(SharedMemory, OfAKilledServerLeavesNothing) {
   }
 }
 
-TEST(ChaosTally, CountsWhatIsLostDoubledAndStale) {
+TEST(ChaosTally, CountsLostDuplicatedAndStale) {
   const TemporaryFolder folder;
   Ledgers ledgers;
   for (std::size_t life = 1; life <= 3; ++life) {
@@ -137,7 +137,7 @@ TEST(ChaosTally, CountsWhatIsLostDoubledAndStale) {
 }
 
 // Shard 0 stands still from the kill at 1 s on, for 300 ms; shard 1 does not notice it.
-TEST(ChaosTally, ComparesTheThroughputOfShardsBeforeAndAfterAKill) {
+TEST(ChaosTally, ComparesThroughputOfShardsBeforeAndAfterKill) {
   ShardWindows windows{.begin = 0, .counts = {{}, {}}};
   for (std::size_t window = 0; window < 40; ++window) {
     windows.counts[0].push_back(window >= 20 && window < 26 ? 0 : 25);
@@ -154,7 +154,7 @@ TEST(ChaosTally, ComparesTheThroughputOfShardsBeforeAndAfterAKill) {
   EXPECT_NEAR(*result.untouched_loss, 5.0 / 150, 1e-12);
 }
 
-TEST(ChaosTally, AttributesADelayToTheLastFaultBeforeItsEnd) {
+TEST(ChaosTally, AttributesDelayToLastFaultBeforeItsEnd) {
   const TemporaryFolder folder;
   Ledgers ledgers;
   ledgers.push_back(std::make_unique<SharedRecord<LifeLedger>>(ledger_file(folder.path(), 1)));
@@ -172,7 +172,7 @@ TEST(ChaosTally, AttributesADelayToTheLastFaultBeforeItsEnd) {
   EXPECT_DOUBLE_EQ(result.move_p99.count, 0.15);
 }
 
-TEST(Chaos, RefusesAClusterThatCannotRecover) {
+TEST(Chaos, RejectsUnrecoverableCluster) {
   EXPECT_THROW((void)run_chaos({.servers = 2, .replicas = 2, .program = {}, .folder = {}}), Error);
 }
 

@@ -49,7 +49,7 @@ TEST(EtcdLocation, ParsesMembersAndName) {
   }
 }
 
-TEST(EtcdLocation, NamesTheFileThatItCannotUse) {
+TEST(EtcdLocation, NamesUnusableFile) {
   const TemporaryFolder folder;
   const std::string text = folder.file("note.txt", "not a certificate");
   const auto expect_refused = [](std::string_view location, const TlsFiles& files,
@@ -66,7 +66,7 @@ TEST(EtcdLocation, NamesTheFileThatItCannotUse) {
                [&] { const CoordinatorLocator locator("10.0.0.1:7000", {.ca = text}); });
 }
 
-TEST(Etcd, NamesEveryMemberThatDoesNotAnswer) {
+TEST(Etcd, NamesEveryUnresponsiveMember) {
   const comm::Address nobody = comm::listen_on().address;  // closed again
   const comm::Listener silent = comm::listen_on();
   for (const comm::Address& address : {nobody, silent.address}) {
@@ -107,7 +107,7 @@ class Answering {
   std::thread thread_;
 };
 
-TEST(Etcd, ReportsAnswersThatAreNotEtcds) {
+TEST(Etcd, ReportsForeignAnswers) {
   const std::string head = "HTTP/1.0 200 OK\r\n\r\n";
   for (const std::string& answer :
        {std::string("SSH-2.0-OpenSSH\r\n"), std::string(), std::string("HTTP/1.0 \r\n\r\n"),
@@ -143,7 +143,7 @@ class RealEtcd : public testing::Test {
   std::optional<EtcdProcesses> processes_;
 };
 
-TEST_F(RealEtcd, PutsOnlyIfTheConditionsHold) {
+TEST_F(RealEtcd, PutsOnlyIfConditionsHold) {
   Etcd etcd = this->etcd();
   EXPECT_FALSE(etcd.get("a", soon()).found);
   const std::string bytes("\0\xff value", 8);
@@ -167,13 +167,13 @@ TEST_F(RealEtcd, PutsOnlyIfTheConditionsHold) {
   EXPECT_EQ(repeated.found->value, "b");
 }
 
-TEST_F(RealEtcd, RefusesWithItsReason) {
+TEST_F(RealEtcd, RejectsWithReason) {
   expect_error(ErrorKind::System, "too large", [&] {  // its limit is 1.5 MiB
     (void)etcd().put({.key = "a", .value = std::string(1'700'000, 'x')}, soon());
   });
 }
 
-TEST_F(RealEtcd, HasOneLeaderWhoseSuccessorContinuesWithItsState) {
+TEST_F(RealEtcd, HasOneLeaderWhoseSuccessorInheritsItsState) {
   std::unique_ptr<Leadership> first = elect("10.0.0.1:7000");
   EXPECT_EQ(first->load(), "");
   first->store("one");
@@ -194,7 +194,7 @@ TEST_F(RealEtcd, HasOneLeaderWhoseSuccessorContinuesWithItsState) {
   EXPECT_EQ(second->load(), "two");
 }
 
-TEST_F(RealEtcd, ALeaderThatWasReplacedCannotWrite) {
+TEST_F(RealEtcd, ReplacedLeaderCannotWrite) {
   const std::unique_ptr<Leadership> first = elect("10.0.0.1:7000");
   (void)first->load();
   first->store("one");
@@ -211,7 +211,7 @@ TEST_F(RealEtcd, ALeaderThatWasReplacedCannotWrite) {
   EXPECT_EQ(second->load(), "one");
 }
 
-TEST_F(RealEtcd, AStateThatSomebodyElseWroteEndsTheLeadership) {
+TEST_F(RealEtcd, ForeignWriteToStateEndsLeadership) {
   const std::unique_ptr<Leadership> leader = elect("10.0.0.1:7000");
   (void)leader->load();
   leader->store("one");
@@ -220,7 +220,7 @@ TEST_F(RealEtcd, AStateThatSomebodyElseWroteEndsTheLeadership) {
   EXPECT_FALSE(leader->is_held());
 }
 
-TEST_F(RealEtcd, IsElectedOnceIfTheAnswerGetsLost) {
+TEST_F(RealEtcd, IsElectedOnceIfAnswerIsLost) {
   // Connections: read the leader, grant a lease, put. The answer to the put is not delivered.
   test::Proxy proxy(
       location().members[0],
@@ -238,7 +238,7 @@ TEST_F(RealEtcd, IsElectedOnceIfTheAnswerGetsLost) {
   EXPECT_EQ(leader_address(read.found->value), "10.0.0.1:7000");
 }
 
-TEST_F(RealEtcd, EndsTheLeadershipWhenItCannotBeReached) {
+TEST_F(RealEtcd, EndsLeadershipWhenUnreachable) {
   const std::unique_ptr<Leadership> leader = elect("10.0.0.1:7000");
   (void)leader->load();
   processes_->kill(0);
@@ -246,7 +246,7 @@ TEST_F(RealEtcd, EndsTheLeadershipWhenItCannotBeReached) {
   EXPECT_FALSE(leader->is_held());
 }
 
-TEST_F(RealEtcd, TheLocatorFollowsTheLeader) {
+TEST_F(RealEtcd, LocatorFollowsLeader) {
   const CoordinatorLocator locator(processes_->url());
   std::uint64_t seen = 0;
   const auto wait_for_address = [&] {
@@ -325,7 +325,7 @@ TEST_F(EncryptedEtcd, IsTrustedOnlyWithItsCa) {
                [&] { (void)Etcd(plain).get("a", comm::deadline_in({1})); });
 }
 
-TEST_F(EncryptedEtcd, IsRefusedUnderAnotherAddress) {
+TEST_F(EncryptedEtcd, IsRejectedUnderAnotherAddress) {
   const TestCertificates elsewhere("10.1.2.3");
   const EtcdProcesses processes(1, {.server = elsewhere.server(), .client = elsewhere.trust()});
   const std::string problem = wait_for_failure(processes, "its certificate is not for 127.0.0.1");
@@ -333,7 +333,7 @@ TEST_F(EncryptedEtcd, IsRefusedUnderAnotherAddress) {
       << problem;
 }
 
-TEST_F(EncryptedEtcd, IsRefusedWithAnExpiredCertificate) {
+TEST_F(EncryptedEtcd, IsRejectedWithExpiredCertificate) {
   certificates_.expire_server();
   const EtcdProcesses processes(
       1, {.server = certificates_.server(), .client = certificates_.trust()});
@@ -342,7 +342,7 @@ TEST_F(EncryptedEtcd, IsRefusedWithAnExpiredCertificate) {
   EXPECT_NE(problem.find("renew it, or set the clocks"), std::string::npos) << problem;
 }
 
-TEST_F(EncryptedEtcd, DemandsCertificatesOfItsClients) {
+TEST_F(EncryptedEtcd, RequiresClientCertificates) {
   EtcdProcesses processes(1, {.server = certificates_.server(),
                               .client = certificates_.client(),
                               .demands_certificates = true});
@@ -356,7 +356,7 @@ TEST_F(EncryptedEtcd, DemandsCertificatesOfItsClients) {
   expect_failure(processes, foreign, "it refuses this client's certificate: ");
 }
 
-TEST_F(EncryptedEtcd, DoesNotSpeakTlsWithoutACertificate) {
+TEST_F(EncryptedEtcd, DoesNotSpeakTlsWithoutCertificate) {
   EtcdProcesses processes(1);
   processes.wait_until_ready();
   EtcdLocation location = processes.location();
@@ -455,7 +455,7 @@ class CountingLeaders {
 
 /// The first candidate knows one member of three, which pauses: etcd ends its lease, and it cannot know. When the member
 /// continues, it may believe that it is etcd's leader, and confirm renewals.
-TEST(Leadership, IsHeldByOneWhenItsMemberOfEtcdPauses) {
+TEST(Leadership, IsHeldByOneLeaderWhenItsEtcdMemberPauses) {
   if (!why_no_etcd().empty()) {
     GTEST_SKIP() << why_no_etcd();
   }

@@ -18,7 +18,7 @@ KeyHistory three_pushes() {
   return history;
 }
 
-TEST(KeyHistory, AcceptsReadsThatAnOrderExplains) {
+TEST(KeyHistory, AcceptsLinearizableReads) {
   KeyHistory history = three_pushes();
   history.add_read(0, 5, {0, 0});
   history.add_read(12, 18, {0, 0});  // during both: neither yet
@@ -31,7 +31,7 @@ TEST(KeyHistory, AcceptsReadsThatAnOrderExplains) {
   EXPECT_EQ(history.acknowledged(0), 2);
 }
 
-TEST(KeyHistory, AcceptsThatAPushWithoutAnswerIsThereOrNot) {
+TEST(KeyHistory, AcceptsUnansweredPushEitherWay) {
   for (const int seen : {0, 1}) {
     KeyHistory history(1);
     (void)history.begin_push(0, 10);

@@ -99,13 +99,13 @@ class HostilePeer : public testing::Test {
   std::vector<float> one_{1};
 };
 
-TEST_F(HostilePeer, WithoutTheSecretIsRefused) {
+TEST_F(HostilePeer, WithoutSecretIsRejected) {
   push_once();
   EXPECT_THROW((void)connect(address(), "another secret of someone"), Error);
   expect_unharmed(1, {""});
 }
 
-TEST_F(HostilePeer, WithGarbageIsRefused) {
+TEST_F(HostilePeer, WithGarbageIsRejected) {
   push_once();
   std::mt19937 random(1);
   std::vector<std::string> reasons;
@@ -118,7 +118,7 @@ TEST_F(HostilePeer, WithGarbageIsRefused) {
   expect_unharmed(1, reasons);
 }
 
-TEST_F(HostilePeer, WithADamagedOrReplayedFrameIsRefused) {
+TEST_F(HostilePeer, WithDamagedOrReplayedFrameIsRejected) {
   push_once();
   Bytes damaged = frame({.kind = 0, .field_bytes = 0, .floats = 0, .number = 1}, "");
   damaged[12] ^= std::byte{1};
@@ -131,7 +131,7 @@ TEST_F(HostilePeer, WithADamagedOrReplayedFrameIsRefused) {
   expect_unharmed(1, {"damaged", "replayed", "too many", "not a hello"});
 }
 
-TEST_F(HostilePeer, WithFieldsOfNoMessageIsRefused) {
+TEST_F(HostilePeer, WithInvalidFieldsIsRejected) {
   push_once();
   std::mt19937 random(2);
   std::vector<std::string> reasons;
@@ -148,7 +148,7 @@ TEST_F(HostilePeer, WithFieldsOfNoMessageIsRefused) {
   expect_unharmed(1, reasons);
 }
 
-TEST_F(HostilePeer, OfTheCoordinatorIsRefused) {
+TEST_F(HostilePeer, OfCoordinatorIsRejected) {
   push_once();
   std::mt19937 random(3);
   const Bytes greeting = hello(NodeId::Coordinator);
@@ -221,7 +221,7 @@ class HostileCoordinator {
   std::thread thread_;
 };
 
-TEST(HostileCoordinator, DoesNotHarmAClient) {
+TEST(HostileCoordinator, DoesNotHarmClient) {
   const HostileCoordinator coordinator;
   EXPECT_THROW(
       {
@@ -233,7 +233,7 @@ TEST(HostileCoordinator, DoesNotHarmAClient) {
 }
 
 // A server that restarts leaves its port to others; what is meant for it must not be taken for theirs.
-TEST_F(HostilePeer, ThatMeansAnotherServerIsRefused) {
+TEST_F(HostilePeer, AddressingAnotherServerIsRejected) {
   push_once();
   expect_refused(address(), hello(server_node(7)));
   expect_unharmed(1, {"it is for server 7, but this is server 0"});
@@ -279,7 +279,7 @@ struct SharedPeer {
   comm::Fd file;  ///< the memory once more
 };
 
-TEST_F(HostilePeer, WithGarbageInSharedMemoryIsRefused) {
+TEST_F(HostilePeer, WithGarbageInSharedMemoryIsRejected) {
   push_once();
   std::mt19937 random(4);
   std::vector<std::string> reasons;
@@ -295,7 +295,7 @@ TEST_F(HostilePeer, WithGarbageInSharedMemoryIsRefused) {
   expect_unharmed(1, reasons);
 }
 
-TEST_F(HostilePeer, WithAnImpossibleCountInSharedMemoryIsRefused) {
+TEST_F(HostilePeer, WithImpossibleCountInSharedMemoryIsRejected) {
   push_once();
   SharedPeer peer(address());
   const std::uint64_t count = std::uint64_t{1} << 60;
@@ -307,7 +307,7 @@ TEST_F(HostilePeer, WithAnImpossibleCountInSharedMemoryIsRefused) {
 }
 
 // A worker that dies in the middle of a frame is no attacker; nothing of the frame is applied.
-TEST_F(HostilePeer, ThatStopsInTheMiddleOfAFrameChangesNothing) {
+TEST_F(HostilePeer, StoppingMidFrameChangesNothing) {
   push_once();
   const Encoded push = encode(Push{.shard = {},
                                    .epoch = 1,

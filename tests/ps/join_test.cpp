@@ -54,7 +54,7 @@ void expect_works(ParameterClient& client) {
   client.pull(table, Keys::range(0, 8), values).wait();
 }
 
-TEST(Join, ASecondServerWithTheSameNumberIsRefused) {
+TEST(Join, RejectsSecondServerWithSameNumber) {
   TestCluster cluster({.servers = 2, .replicas = 2});
   ParameterClient client(cluster.client_options());
   expect_works(client);
@@ -71,7 +71,7 @@ TEST(Join, ASecondServerWithTheSameNumberIsRefused) {
   EXPECT_TRUE(client.status().is_healthy);
 }
 
-TEST(Join, AServerWithAnotherLeaseIsRefused) {
+TEST(Join, RejectsServerWithDifferentLease) {
   TestCluster cluster({.servers = 1});
   const std::string why = why_it_stops({.number = 1,
                                         .coordinator = cluster.coordinator_address(),
@@ -82,7 +82,7 @@ TEST(Join, AServerWithAnotherLeaseIsRefused) {
             "nodes");
 }
 
-TEST(Join, AWorkerWithAnotherLeaseMayReadButNotJoinTheClocks) {
+TEST(Join, WorkerWithDifferentLeaseMayReadButNotJoinClocks) {
   TestCluster cluster({.servers = 1});
   ParameterClientOptions options = cluster.client_options();
   options.lease = {0.25};
@@ -94,7 +94,7 @@ TEST(Join, AWorkerWithAnotherLeaseMayReadButNotJoinTheClocks) {
                [&] { client.start_iteration(table); });
 }
 
-TEST(Join, AnotherSecretOrEncryptionIsReportedAtOnce) {
+TEST(Join, ReportsSecretOrEncryptionMismatchImmediately) {
   const TestCluster cluster({.servers = 1});
   ParameterClientOptions options = cluster.client_options();
   options.patience = {3600};  // the test would not end
@@ -113,7 +113,7 @@ TEST(Join, AnotherSecretOrEncryptionIsReportedAtOnce) {
             std::string::npos);
 }
 
-TEST(Join, AClientSaysThatServersAreMissing) {
+TEST(Join, ClientReportsMissingServers) {
   const ParameterCoordinator coordinator(
       {.secret = kTestSecret, .lease = kTestLease, .min_servers = 2});
   const ParameterServer server({.number = 0,
@@ -128,7 +128,7 @@ TEST(Join, AClientSaysThatServersAreMissing) {
   });
 }
 
-TEST(Status, NamesAShardWhoseOnlyReplicaIsGone) {
+TEST(Status, NamesShardWithoutLiveReplica) {
   TestCluster cluster({.servers = 1, .shards = 2});
   ParameterClient client(cluster.client_options());
   expect_works(client);
@@ -176,7 +176,7 @@ class Lives {
   Coordinator coordinator_{{.shards = 1, .replicas = 1}, updates_, 0};
 };
 
-TEST(Coordinator, TakesTheNextLifeOfAServerThatHasDied) {
+TEST(Coordinator, AcceptsRestartedServer) {
   Lives server;
   server.beat(1);
   server.pass(Timing{}.heartbeat);
@@ -188,7 +188,7 @@ TEST(Coordinator, TakesTheNextLifeOfAServerThatHasDied) {
   EXPECT_FALSE(server.has_refused());
 }
 
-TEST(Coordinator, RefusesAServerWhoseNumberIsTaken) {
+TEST(Coordinator, RejectsServerWhoseNumberIsTaken) {
   Lives servers;
   for (int i = 0; i < 40; ++i) {
     servers.beat(1);
@@ -211,7 +211,7 @@ TEST(Coordinator, RefusesAServerWhoseNumberIsTaken) {
 }
 
 /// The slowest worker's clock after the others went on for a while and it was silent.
-TEST(Coordinator, AWorkerWhoseLeaseHasEndedLeavesTheMinimum) {
+TEST(Coordinator, WorkerWithExpiredLeaseLeavesMinimumClock) {
   const UpdateRegistry updates;
   Outbox out;
   Coordinator coordinator({.shards = 1, .replicas = 1}, updates, 0);

@@ -114,7 +114,7 @@ class Membership : public testing::Test {
   }
 };
 
-TEST_F(Membership, AStandbyTakesOverWhenTheCoordinatorIsKilled) {
+TEST_F(Membership, StandbyTakesOverWhenCoordinatorIsKilled) {
   EtcdProcesses etcd(1);
   etcd.wait_until_ready();
   ElectedCluster cluster(etcd, two_candidates());
@@ -134,7 +134,7 @@ TEST_F(Membership, AStandbyTakesOverWhenTheCoordinatorIsKilled) {
   workers.finish();
 }
 
-TEST_F(Membership, WorksWithAnEncryptedEtcdAndServersOfTwoReactors) {
+TEST_F(Membership, WorksWithEncryptedEtcdAndTwoReactors) {
   const TestCertificates certificates;
   EtcdProcesses etcd(1, {.server = certificates.server(),
                          .client = certificates.client(),
@@ -164,7 +164,7 @@ TEST_F(Membership, WorksWithAnEncryptedEtcdAndServersOfTwoReactors) {
                [&] { const ParameterClient client(wrong); });
 }
 
-TEST_F(Membership, ACoordinatorThatWasPausedStandsBy) {
+TEST_F(Membership, PausedCoordinatorStandsBy) {
   EtcdProcesses etcd(1);
   etcd.wait_until_ready();
   ElectedCluster cluster(etcd, two_candidates());
@@ -187,7 +187,7 @@ TEST_F(Membership, ACoordinatorThatWasPausedStandsBy) {
   workers.finish();
 }
 
-TEST_F(Membership, SurvivesTheDeathOfEtcdsLeader) {
+TEST_F(Membership, SurvivesDeathOfEtcdLeader) {
   EtcdProcesses etcd(3);
   etcd.wait_until_ready();
   ElectedCluster cluster(etcd, two_candidates());
@@ -211,7 +211,7 @@ TEST_F(Membership, SurvivesTheDeathOfEtcdsLeader) {
 
 class LongMembership : public Membership {};
 
-TEST_F(LongMembership, LosesAndDoublesNothingInChaos) {
+TEST_F(LongMembership, ChaosLosesAndDuplicatesNothing) {
   EtcdProcesses etcd(1);
   etcd.wait_until_ready();
   const TemporaryFolder folder;

@@ -32,7 +32,7 @@ void wait_until_healthy(ParameterClient& client) {
   ASSERT_TRUE(status.is_healthy) << places << fmt::format("{}", fmt::join(status.servers, ", "));
 }
 
-TEST(ParameterServer, AddsWhatIsPushedByRangeAndByKeys) {
+TEST(ParameterServer, AddsPushesByRangeAndByKeys) {
   TestCluster cluster({.servers = 2, .shards = 7});
   ParameterClient client(cluster.client_options());
   const TableHandle table = client.create_table({.name = "w", .keys = 100, .width = 3});
@@ -69,7 +69,7 @@ TEST(ParameterServer, MovesLargeVectorsUnchanged) {
 }
 
 // Large answers are received straight into the caller's memory, which may go away in the middle of one.
-TEST(ParameterServer, LeavesTheMemoryOfAnAbandonedOperation) {
+TEST(ParameterServer, DoesNotTouchMemoryOfAbandonedOperation) {
   TestCluster cluster({.servers = 1, .shards = 1});
   ParameterClient client(cluster.client_options());
   constexpr std::uint32_t kWidth = 1 << 22;
@@ -115,7 +115,7 @@ TEST(ParameterServer, EncryptsWithTls) {
   EXPECT_EQ(std::ranges::count(values, 2.0F), 400'000);
 }
 
-TEST(ParameterServer, UsesAllReactorsOfAServer) {
+TEST(ParameterServer, UsesAllReactorsOfServer) {
   TestCluster cluster({.servers = 2, .reactors = 3, .replicas = 2, .shards = 32});
   ParameterClient client(cluster.client_options());
   const TableHandle table = client.create_table({.name = "w", .keys = 320});
@@ -170,7 +170,7 @@ TEST(ParameterServer, GivesReactorsConsecutivePorts) {
   FAIL() << "found no three free ports";
 }
 
-TEST(ParameterServer, RefusesImpossibleReactors) {
+TEST(ParameterServer, RejectsImpossibleReactors) {
   const auto refuse = [](const ParameterServerOptions& options, std::string_view words) {
     expect_error(ErrorKind::Usage, words, [&] { const ParameterServer server(options); });
   };
@@ -184,7 +184,7 @@ TEST(ParameterServer, RefusesImpossibleReactors) {
 
 class Reactors : public testing::TestWithParam<std::size_t> {};
 
-TEST_P(Reactors, LoseNothingWhenTheirServerStopsAndComesBack) {
+TEST_P(Reactors, LoseNothingWhenTheirServerRestarts) {
   TestCluster cluster({.servers = 3, .reactors = GetParam(), .replicas = 2, .shards = 6});
   constexpr int kWorkers = 3;
   constexpr Key kKeys = 12;
@@ -282,7 +282,7 @@ TEST(ParameterServer, BspEqualsSerialSgd) {
   }
 }
 
-TEST(ParameterServer, AppliesAnUpdateOfTheUser) {
+TEST(ParameterServer, AppliesUserDefinedUpdate) {
   class Sign final : public UpdateRule {
    public:
     [[nodiscard]] std::size_t state_per_key(std::size_t) const override { return 0; }
@@ -332,7 +332,7 @@ TEST(ParameterServer, OnlyTouchedKeysTravel) {
   EXPECT_EQ(values, std::vector<float>(12, 2.0F));
 }
 
-TEST(ParameterServer, RefusesWrongRequests) {
+TEST(ParameterServer, RejectsInvalidRequests) {
   TestCluster cluster({.servers = 1});
   ParameterClient client(cluster.client_options());
   const TableHandle table = client.create_table({.name = "w", .keys = 10, .width = 2});
@@ -344,7 +344,7 @@ TEST(ParameterServer, RefusesWrongRequests) {
   EXPECT_THROW((void)client.create_table({.name = "w", .keys = 11, .width = 2}), Error);
 }
 
-TEST(ParameterServer, NamesTheCoordinatorThatDoesNotAnswer) {
+TEST(ParameterServer, NamesUnresponsiveCoordinator) {
   expect_error(ErrorKind::Peer, "127.0.0.1:1", [] {
     const ParameterClient client(
         {.coordinator = "127.0.0.1:1", .secret = kTestSecret, .patience = {0.3}});

@@ -11,7 +11,7 @@ constexpr std::uint64_t kMaxSeeds = 2000;
 
 class PlantedFault : public testing::TestWithParam<Fault> {};
 
-TEST_P(PlantedFault, IsNoticed) {
+TEST_P(PlantedFault, IsDetected) {
   selected_fault = GetParam();
   bool is_noticed = false;
   for (std::uint64_t seed = 0; seed < kMaxSeeds && !is_noticed; ++seed) {
@@ -31,7 +31,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Fault::RenumberRetries, Fault::StartEarly, Fault::ShareProcess,
                     Fault::ClockBeforeAcknowledged));
 
-TEST(NoPlantedFault, IsNoticed) {
+TEST(NoPlantedFault, ReportsNothing) {
   EXPECT_EQ(simulate({.seed = 1}).problem, "");
 }
 

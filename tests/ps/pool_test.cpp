@@ -57,7 +57,7 @@ TEST(PartPool, HandsOutEveryPartOnceToWorkersOfDifferentSpeed) {
   EXPECT_EQ(*all.rbegin(), kLast - 1);
 }
 
-TEST(PartPool, StopsAtTheEndOfAStep) {
+TEST(PartPool, StopsAtEndOfStep) {
   TestCluster cluster({.servers = 1});
   ParameterClient client(cluster.client_options());
   PartPool pool(client, pool_of(1));
@@ -165,7 +165,7 @@ void expect_used_once(ParameterClient& client) {
   }
 }
 
-TEST(PartPool, EveryPartIsUsedOnceWhenAServerIsKilled) {
+TEST(PartPool, EveryPartIsUsedOnceWhenServerIsKilled) {
   const LocalServers servers(two_servers());
   open_pool(servers);
   std::vector<pid_t> workers;
@@ -185,7 +185,7 @@ TEST(PartPool, EveryPartIsUsedOnceWhenAServerIsKilled) {
   expect_used_once(client);
 }
 
-TEST(PartPool, APartWhosePushArrivedIsNotUsedAgainWhenItsWorkerIsKilled) {
+TEST(PartPool, PushedPartIsNotReusedWhenItsWorkerIsKilled) {
   const LocalServers servers(two_servers());
   ASSERT_EQ(servers.processes().size(), 2U);
   open_pool(servers);

@@ -20,7 +20,7 @@
 namespace trireme::ps {
 namespace {
 
-TEST(ShardRange, PartitionsTheKeysExactly) {
+TEST(ShardRange, PartitionsKeysExactly) {
   for (const Key keys : {Key{1}, Key{7}, Key{64}, Key{1000}, Key{1} << 60}) {
     for (const std::uint32_t shards : {1U, 3U, 64U}) {
       Key end = 0;
@@ -39,7 +39,7 @@ TEST(ShardRange, PartitionsTheKeysExactly) {
   }
 }
 
-TEST(Ring, MovesFewShardsWhenAServerLeaves) {
+TEST(Ring, MovesFewShardsWhenServerLeaves) {
   std::vector<NodeId> servers;
   for (std::uint64_t i = 0; i < 8; ++i) {
     servers.push_back(server_node(i));
@@ -62,7 +62,7 @@ TEST(Ring, MovesFewShardsWhenAServerLeaves) {
   EXPECT_LT(moved, kShards / 4);
 }
 
-TEST(NodeId, NamesTheReactorsOfAServer) {
+TEST(NodeId, NamesReactorsOfServer) {
   EXPECT_EQ(to_text(server_node(2)), "server 2");
   EXPECT_EQ(to_text(server_node(2, 1)), "server 2.1");
   const NodeId last = server_node(kMaxServerNumber, kMaxReactors - 1);
@@ -100,7 +100,7 @@ TEST(Ring, PutsReplicasOnDifferentProcessesAndUsesAllReactors) {
 }
 
 // A has completed 0 iterations, B 4 and C 3; the bound is 3.
-TEST(ClockRule, BlocksBUntilACompletesAnIteration) {
+TEST(ClockRule, BlocksBUntilACompletesIteration) {
   const NodeId a = worker_node(1);
   const NodeId b = worker_node(2);
   const NodeId c = worker_node(3);
@@ -149,7 +149,7 @@ class TwoServers {
 };
 
 // On a busy machine the coordinator may run only now and then.
-TEST(Coordinator, NoticesADeadServerWhenEveryTickIsLate) {
+TEST(Coordinator, DetectsDeadServerWhenEveryTickIsLate) {
   TwoServers cluster;
   ASSERT_EQ(cluster.replicas(), 2U);
   for (int i = 0; i < 10; ++i) {
@@ -159,7 +159,7 @@ TEST(Coordinator, NoticesADeadServerWhenEveryTickIsLate) {
   EXPECT_EQ(cluster.replicas(), 1U) << "server 1 has been silent for 7 leases";
 }
 
-TEST(Coordinator, DoesNotTakeItsOwnPauseForSilence) {
+TEST(Coordinator, DoesNotMistakeItsOwnPauseForSilence) {
   TwoServers cluster;
   for (int i = 0; i < 10; ++i) {
     cluster.pass(10 * TwoServers::kTiming.lease);  // heartbeats wait to be read
@@ -220,7 +220,7 @@ class ObedientServers {
   Coordinator coordinator_;
 };
 
-TEST(Coordinator, WaitsForAllReactorsOfAServer) {
+TEST(Coordinator, WaitsForAllReactorsOfServer) {
   ObedientServers servers({.shards = 4, .replicas = 1});
   servers.beat(0, 0);
   servers.beat(0, 2);
@@ -231,7 +231,7 @@ TEST(Coordinator, WaitsForAllReactorsOfAServer) {
   EXPECT_EQ(servers.shards()[0].view.epoch, 1U);
 }
 
-TEST(Coordinator, HasNoSecondReplicaInTheOnlyProcess) {
+TEST(Coordinator, HasNoSecondReplicaInSingleProcess) {
   ObedientServers servers({.shards = 4, .replicas = 2});
   servers.pass(1);
   EXPECT_TRUE(servers.is_healthy());
@@ -249,7 +249,7 @@ TEST(Coordinator, HasNoSecondReplicaInTheOnlyProcess) {
 
 /// Shards move, also between the reactors of a process when one falls silent and returns. Only a death reduces the
 /// number of processes that hold a shard.
-TEST(Coordinator, NeverReducesTheProcessesOfAShardInAMove) {
+TEST(Coordinator, MovesNeverReduceProcessesOfShard) {
   for (std::uint32_t seed = 0; seed < 20; ++seed) {
     std::mt19937 random(seed);
     constexpr std::uint64_t kProcesses = 4;
@@ -287,7 +287,7 @@ TEST(Coordinator, NeverReducesTheProcessesOfAShardInAMove) {
 }
 
 // A tail whose lease has just ended ignores a pull; pushes to the same shard are answered all the time.
-TEST(Client, RepeatsALostPullThoughItsPushesAreAnswered) {
+TEST(Client, RetriesLostPullAlthoughItsPushesAreAnswered) {
   Client client({.id = worker_node(1)});
   Outbox out;
   ClusterState state;
@@ -315,7 +315,7 @@ TEST(Client, RepeatsALostPullThoughItsPushesAreAnswered) {
   EXPECT_GE(pulls, 3) << "once, and again";
 }
 
-TEST(Frame, RoundTripsAMessage) {
+TEST(Frame, RoundTripsMessage) {
   const std::vector<float> floats{1, 2, 3, 4};
   const Push push{.shard = ShardId{3},
                   .epoch = 7,
@@ -334,7 +334,7 @@ TEST(Frame, RoundTripsAMessage) {
   EXPECT_EQ(forward.push.values.view()[3], 4);
 }
 
-TEST(Frame, RefusesEveryDamagedBitOfAHeader) {
+TEST(Frame, RejectsEveryDamagedBitOfHeader) {
   const HeaderBytes good = to_bytes({.kind = 2, .field_bytes = 100, .floats = 8, .number = 5});
   EXPECT_EQ(parse_header(good, 5).floats, 8U);
   EXPECT_THROW((void)parse_header(good, 6), Error);
@@ -345,7 +345,7 @@ TEST(Frame, RefusesEveryDamagedBitOfAHeader) {
   }
 }
 
-TEST(Frame, RefusesEveryTruncatedMessage) {
+TEST(Frame, RejectsEveryTruncatedMessage) {
   ClusterState state{.shard_count = 2,
                      .views = {{ShardId{1}, View{3, {{server_node(0), 5}}, {}}}},
                      .tables = {},
@@ -357,7 +357,7 @@ TEST(Frame, RefusesEveryTruncatedMessage) {
   EXPECT_THROW((void)decode(encoded.kind, encoded.fields + "x", {}), Error);
 }
 
-TEST(UpdateRule, FollowsItsFormula) {
+TEST(UpdateRule, MatchesItsFormula) {
   const UpdateRegistry updates;
   const auto step = [&](std::string_view name, std::vector<float> parameters, float w, float g) {
     const auto update = updates.make(name, parameters);

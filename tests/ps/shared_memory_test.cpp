@@ -51,7 +51,7 @@ std::byte pattern(std::size_t at) {
 }
 
 // Three rings' worth of bytes, in pieces of random sizes, so that both sides have to wait for each other.
-TEST(SharedStream, KeepsBytesInOrderAndWakesTheOtherSide) {
+TEST(SharedStream, KeepsBytesInOrderAndWakesPeer) {
   Ends ends;
   constexpr std::size_t kBytes = std::size_t{12} << 20;
   std::thread writer([&] {
@@ -91,7 +91,7 @@ TEST(SharedStream, KeepsBytesInOrderAndWakesTheOtherSide) {
 }
 
 // The first page is all that the other side can use to mislead this one.
-TEST(SharedStream, SurvivesAnythingInTheSharedPage) {
+TEST(SharedStream, SurvivesAnyDataInSharedPage) {
   std::mt19937_64 random(3);
   int refused = 0;
   for (int round = 0; round < 300; ++round) {
@@ -119,12 +119,12 @@ TEST(SharedStream, SurvivesAnythingInTheSharedPage) {
   EXPECT_GT(refused, 200) << "most random counts are impossible";
 }
 
-TEST(SharedStream, CannotBeMadeSmallerUnderTheOthersFeet) {
+TEST(SharedStream, CannotBeTruncatedWhileInUse) {
   const Ends ends;
   EXPECT_EQ(::ftruncate(static_cast<int>(ends.offer.descriptor), 4096), -1);
 }
 
-TEST(SharedStream, IsNotOpenedUnlessItIsWhatWasOffered) {
+TEST(SharedStream, IsOpenedOnlyIfItMatchesOffer) {
   const Ends ends;
   SharedMemoryOffer another = ends.offer;
   ++another.nonce;
@@ -165,16 +165,16 @@ void push_and_pull_large_vectors(const TestCluster& cluster, bool shares_memory)
   EXPECT_EQ(shared_mappings() > 0, shares_memory);
 }
 
-TEST(SharedMemory, CarriesVectorsBetweenNodesOfOneHost) {
+TEST(SharedMemory, CarriesVectorsBetweenNodesOnOneHost) {
   push_and_pull_large_vectors(TestCluster({.servers = 2, .replicas = 2}), true);
   EXPECT_EQ(shared_mappings(), 0) << "gone with the cluster";
 }
 
-TEST(SharedMemory, IsNotUsedIfTheWorkerDoesNotWantIt) {
+TEST(SharedMemory, IsNotUsedIfWorkerDisablesIt) {
   push_and_pull_large_vectors(TestCluster({.servers = 1}), false);
 }
 
-TEST(SharedMemory, IsNotUsedBesideEncryption) {
+TEST(SharedMemory, IsNotUsedWithEncryption) {
   const TestCluster cluster({.servers = 1, .encrypt = Encrypt::Yes});
   ParameterClient client(cluster.client_options());
   const TableHandle table = client.create_table({.name = "w", .keys = 1, .width = 1});

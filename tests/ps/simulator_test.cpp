@@ -10,7 +10,7 @@ constexpr std::uint64_t kSeedsPerTest = 250;
 
 class Simulation : public testing::TestWithParam<std::uint64_t> {};
 
-TEST_P(Simulation, LosesAndDoublesNothingUnderFaults) {
+TEST_P(Simulation, LosesAndDuplicatesNothingUnderFaults) {
   SimulationResult total;
   for (std::uint64_t i = 0; i < kSeedsPerTest; ++i) {
     const std::uint64_t seed = GetParam() * kSeedsPerTest + i;
@@ -35,7 +35,7 @@ TEST_P(Simulation, LosesAndDoublesNothingUnderFaults) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, Simulation, testing::Range<std::uint64_t>(0, 8));
 
-TEST(LongSimulation, LosesAndDoublesNothingInFortyThousandRuns) {
+TEST(LongSimulation, LosesAndDuplicatesNothingInFortyThousandRuns) {
   constexpr std::uint64_t kRuns = 40'000;
   for (std::uint64_t seed = 0; seed < kRuns; ++seed) {
     ASSERT_EQ(simulate({.seed = seed}).problem, "")
@@ -43,7 +43,7 @@ TEST(LongSimulation, LosesAndDoublesNothingInFortyThousandRuns) {
   }
 }
 
-TEST(SimulationSeed, GivesTheSameRunAgain) {
+TEST(SimulationSeed, ReproducesRun) {
   const SimulationResult first = simulate({.seed = 42});
   const SimulationResult second = simulate({.seed = 42});
   EXPECT_EQ(first.events, second.events);

@@ -123,7 +123,7 @@ void expect_restored(const std::string& folder, std::size_t servers, std::size_t
       status.shards, [&](const ShardPlace& shard) { return shard.chain.size() == replicas; }));
 }
 
-TEST(Snapshot, RestoresIntoFewerAndMoreServersWithTheSequenceNumbers) {
+TEST(Snapshot, RestoresIntoFewerAndMoreServersWithSequenceNumbers) {
   const TemporaryFolder folder;
   store_and_kill(ProcessCluster::free_address(), folder.path());
   expect_restored(folder.path(), 2, 1, 1);
@@ -131,7 +131,7 @@ TEST(Snapshot, RestoresIntoFewerAndMoreServersWithTheSequenceNumbers) {
   expect_restored(folder.path(), 2, 2, 3);
 }
 
-TEST(Snapshot, LetsAWorkerContinueThatSurvivedTheCluster) {
+TEST(Snapshot, LetsWorkerThatSurvivedClusterContinue) {
   const TemporaryFolder folder;
   const std::string address = ProcessCluster::free_address();
   auto cluster = std::make_unique<ProcessCluster>(
@@ -173,7 +173,7 @@ void restore(const std::string& folder) {
   const ParameterCoordinator coordinator({.secret = kTestSecret, .snapshots = {.restore = folder}});
 }
 
-TEST(Snapshot, NamesTheFileThatIsDamaged) {
+TEST(Snapshot, NamesDamagedFile) {
   for (const std::string prefix : {"shard-1", "manifest"}) {
     const TemporaryFolder folder;
     const std::string file = file_of(store_empty(folder.path(), 1), prefix);
@@ -190,7 +190,7 @@ TEST(Snapshot, NamesTheFileThatIsDamaged) {
   }
 }
 
-TEST(Snapshot, NamesAMissingShardAndAMissingSnapshot) {
+TEST(Snapshot, NamesMissingShardAndMissingSnapshot) {
   const TemporaryFolder folder;
   expect_error(ErrorKind::Usage, "has no complete snapshot", [&] { restore(folder.path()); });
   const StoredSnapshot snapshot = store_empty(folder.path(), 1);
@@ -198,7 +198,7 @@ TEST(Snapshot, NamesAMissingShardAndAMissingSnapshot) {
   expect_error(ErrorKind::Input, "it is missing", [&] { restore(folder.path()); });
 }
 
-TEST(Snapshot, KeepsTheLastTwoAndIgnoresWhatIsIncomplete) {
+TEST(Snapshot, KeepsLastTwoAndIgnoresIncompleteOnes) {
   const TemporaryFolder folder;
   for (std::uint64_t number = 1; number <= 4; ++number) {
     EXPECT_EQ(store_empty(folder.path(), number).manifest.number, number);
@@ -211,7 +211,7 @@ TEST(Snapshot, KeepsTheLastTwoAndIgnoresWhatIsIncomplete) {
   EXPECT_EQ(open_snapshot(folder.path() + "/snapshot-000003").manifest.number, 3U);
 }
 
-TEST(Snapshot, AServerWithoutTheSnapshotStopsInsteadOfStartingEmpty) {
+TEST(Snapshot, ServerWithoutSnapshotStopsInsteadOfStartingEmpty) {
   const TemporaryFolder folder;
   (void)store_empty(folder.path(), 1);
   const ParameterCoordinator coordinator({.secret = kTestSecret,

@@ -82,7 +82,7 @@ TEST(PsStatus, ShowsServersTablesAndShards) {
   EXPECT_EQ(json.at("shards")[0].at("chain").size(), 2U);
 }
 
-TEST(PsStatus, ShowsTheReactorsOfEachServer) {
+TEST(PsStatus, ShowsReactorsOfEachServer) {
   const std::string address = ProcessCluster::free_address();
   const ProcessCluster cluster(address, {.servers = 2, .reactors = 2, .replicas = 2});
   ParameterClient client(cluster.client_options());

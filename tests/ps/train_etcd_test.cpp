@@ -26,7 +26,7 @@ class TrainEtcd : public TrainRanks {
   }
 };
 
-TEST_F(TrainEtcd, TrainsThroughAnEncryptedEtcdAsOnServersOfItsOwn) {
+TEST_F(TrainEtcd, EncryptedEtcdMatchesLocalServers) {
   const TestCertificates certificates;
   EtcdProcesses etcd(1, {.server = certificates.server(),
                          .client = certificates.client(),

@@ -126,7 +126,7 @@ TableSpec sgd_table(int workers, Consistency consistency) {
           .staleness = 0};
 }
 
-TEST(TrainUpdate, BspHasTheBitsOfSerialSgd) {
+TEST(TrainUpdate, BspIsBitIdenticalToSerialSgd) {
   for (const int workers : {2, 3, 5}) {
     EXPECT_EQ(served_sgd(workers, 12, 0.1F, sgd_table(workers, Consistency::Bsp)),
               serial_sgd(workers, 12, 0.1F))
@@ -134,17 +134,17 @@ TEST(TrainUpdate, BspHasTheBitsOfSerialSgd) {
   }
 }
 
-TEST(TrainUpdate, SspWithoutStalenessHasTheBitsOfBsp) {
+TEST(TrainUpdate, SspWithoutStalenessIsBitIdenticalToBsp) {
   EXPECT_EQ(served_sgd(3, 12, 0.1F, sgd_table(3, Consistency::Ssp)), serial_sgd(3, 12, 0.1F));
   EXPECT_EQ(served_sgd(3, 12, 0.1F, sgd_table(3, Consistency::Essp)), serial_sgd(3, 12, 0.1F));
 }
 
-TEST(TrainUpdate, BspHasTheSameBitsWhenAServerFails) {
+TEST(TrainUpdate, BspIsBitIdenticalWhenServerFails) {
   EXPECT_EQ(served_sgd(3, 300, 0.1F, sgd_table(3, Consistency::Bsp), true),
             serial_sgd(3, 300, 0.1F));
 }
 
-TEST(TrainUpdate, TheHottestServerMovesTheTrafficOfAllWorkersDividedByTheServers) {
+TEST(TrainUpdate, HottestServerMovesTotalTrafficDividedByServerCount) {
   constexpr std::uint64_t kModel = kModelRows * kTrainWidth * sizeof(float);
   constexpr int kWorkers = 3;
   constexpr int kSteps = 5;
@@ -185,7 +185,7 @@ TEST(TrainUpdate, TheHottestServerMovesTheTrafficOfAllWorkersDividedByTheServers
 // With a server on the node of each of r workers, a push is a reduce-scatter and a pull an all-gather. A model of n floats
 // is 2 r n floats in and out of all nodes, and each node's share of it, what it exchanges with itself included, is 2 n
 // each way: its worker's whole model and gradient, and its server's r-th of everybody's.
-TEST(TrainUpdate, WithAServerPerWorkerEachNodeMovesWhatAnAllReduceWould) {
+TEST(TrainUpdate, WithOneServerPerWorkerEachNodeMovesAllReduceTraffic) {
   constexpr std::uint64_t kNodes = 4;
   constexpr std::uint64_t kModel = kModelRows * kTrainWidth * sizeof(float);
   const TestCluster cluster({.servers = kNodes, .shards = kModelRows, .lease = kQuietLease});
@@ -265,7 +265,7 @@ TEST(TrainUpdate, WaitsForAllWorkersAndAveragesThem) {
   EXPECT_EQ(row.at(1), -2.0F);
 }
 
-TEST(TrainUpdate, AppliesATicketOnceOnArrival) {
+TEST(TrainUpdate, AppliesTicketOnceOnArrival) {
   OneRow row({.workers = 4, .aggregation = Aggregation::None});
   for (int repeat = 0; repeat < 3; ++repeat) {
     row.push({.worker = 2, .ticket = 7, .rate = 4}, 1, 2);
@@ -300,7 +300,7 @@ TEST(TrainUpdate, IgnoresMalformedHeads) {
   EXPECT_EQ(row.at(0), 0);
 }
 
-TEST(TrainUpdate, AdamWMovesByTheRateInItsFirstStep) {
+TEST(TrainUpdate, AdamWMovesByRateInFirstStep) {
   OneRow row({.optimizer = TrainUpdate::Optimizer::AdamW, .workers = 1});
   row.push({.operation = TrainHead::Operation::Assign}, 1, 1);
   row.push({.ticket = 1, .rate = 0.01F, .decay = 0.5F}, 5, -0.001F);

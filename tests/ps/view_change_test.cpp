@@ -85,7 +85,7 @@ TEST(Server, AnswersPushesThatArriveBeforeTheirView) {
   EXPECT_EQ(server.acknowledged(), (std::vector<Sequence>{3}));
 }
 
-TEST(Server, ReturnsToEachEarlyPushItsOwnSum) {
+TEST(Server, ReturnsOwnSumToEachEarlyPush) {
   LoneServer server;
   server.adopt(1);
   server.push(2, 1, Reply::Values);
@@ -152,7 +152,7 @@ std::vector<NodeId> servers_in(const View& view) {
   return servers;
 }
 
-TEST(Coordinator, AnnouncesAViewAsSoonAsTheDeposedTailKnowsIt) {
+TEST(Coordinator, AnnouncesViewAsSoonAsDeposedTailKnowsIt) {
   ThreeServers cluster;
   const std::vector<NodeId> first = servers_in(cluster.shard().view);
   ASSERT_EQ(first.size(), 2U);
