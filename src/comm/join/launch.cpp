@@ -1,4 +1,6 @@
 // Ranks as processes forked from this one.
+#include "trireme/launch.h"
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -115,6 +117,8 @@ pid_t start_child(Rank rank, Rank ranks, const std::function<void(World&)>& body
 /// The ranks that were started. Handles only its own children: the program may have others.
 class Children {
  public:
+  explicit Children(AfterDeath after_death) : after_death_(after_death) {}
+
   /// `line` is the parent's end of the child's line, and outlives this object.
   void add(Rank rank, pid_t child, const Fd& line) {
     children_.push_back(
@@ -134,7 +138,7 @@ class Children {
   }
 
   /// Waits for all. Once one has failed, or all remaining ones are stopped, gives the others `grace` to end by
-  /// themselves. Returns 0 if all succeeded.
+  /// themselves. Returns 0 if one succeeded and none failed.
   int wait(Seconds grace) {
     constexpr comm::Deadline kNever = comm::Deadline::max();
     comm::Deadline give_up = kNever;
@@ -143,13 +147,13 @@ class Children {
       look();
       if (comm::passed(give_up)) {
         kill_all();
-      } else if (!failed_ && !all_stopped()) {
+      } else if (!must_end() && !all_stopped()) {
         give_up = kNever;
       } else if (give_up == kNever) {
         give_up = comm::deadline_in(grace);
       }
     }
-    return failed_ ? 1 : 0;
+    return failed_ || !succeeded_ ? 1 : 0;
   }
 
  private:
@@ -161,6 +165,10 @@ class Children {
     bool stopped = false;
   };
 
+  /// Those that are left, because one has failed.
+  [[nodiscard]] bool must_end() const {
+    return failed_ && after_death_ == AfterDeath::EndOthers;
+  }
   [[nodiscard]] bool all_stopped() const {
     return std::ranges::all_of(children_, [](const Child& child) { return child.stopped; });
   }
@@ -198,7 +206,10 @@ class Children {
   }
 
   void note_status(const Child& child, int status) {
-    failed_ = failed_ || !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+    const bool is_expendable = WIFSIGNALED(status) && after_death_ == AfterDeath::OthersContinue;
+    const bool has_returned = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    succeeded_ = succeeded_ || has_returned;
+    failed_ = failed_ || !(has_returned || is_expendable);
     const bool by_us = killed_ && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
     if (WIFSIGNALED(status) && !by_us) {
       fmt::print(stderr, "rank {} was killed by {}\n", child.rank, signal_text(WTERMSIG(status)));
@@ -208,6 +219,7 @@ class Children {
   /// It has ended, but the system does not report how.
   void note_lost_status(const Child& child) {
     if (has_succeeded(*child.line)) {
+      succeeded_ = true;
       return;
     }
     failed_ = true;
@@ -219,7 +231,9 @@ class Children {
     }
   }
 
+  AfterDeath after_death_;
   std::vector<Child> children_;
+  bool succeeded_ = false;  ///< one of them
   bool failed_ = false;
   bool killed_ = false;  ///< by this process
 };
@@ -227,6 +241,11 @@ class Children {
 }  // namespace
 
 int launch(Rank ranks, const std::function<void(World&)>& body, const WorldOptions& options) {
+  return launch(ranks, body, options, AfterDeath::EndOthers);
+}
+
+int launch(Rank ranks, const std::function<void(World&)>& body, const WorldOptions& options,
+           AfterDeath after_death) {
   if (ranks < 1) {
     throw Error(ErrorKind::Usage, fmt::format("{} ranks; there must be at least one", ranks));
   }
@@ -236,7 +255,7 @@ int launch(Rank ranks, const std::function<void(World&)>& body, const WorldOptio
   std::fflush(nullptr);
   const comm::Secret secret = comm::Secret::random();
   IndexedVector<Rank, Line> lines(ranks);
-  Children children;  // after `lines`, which it refers to
+  Children children(after_death);  // after `lines`, which it refers to
   try {
     for (Rank r = 0; r < ranks; ++r) {
       Line& line = lines[r];
