@@ -33,12 +33,15 @@ struct TrainHead {
     Gradient,  ///< the block is a worker's gradient
     Assign,    ///< the block replaces the parameters, which have had `count` updates
     Exchange,  ///< swaps parameters and a part of the state, so that a client can read and write it
+    /// The worker has died. Undoes an exchange that it may have left. With Aggregation::Mean its gradients are ignored from
+    /// now on, and the mean is that of the other workers' gradients.
+    Leave,
   } operation = Operation::Gradient;
-  int worker = 0;  ///< Gradient: from 0
+  int worker = 0;  ///< from 0
   /// Gradient: which part of the data it is from. Tickets of a worker increase; one that is not higher than the last is
   /// ignored, so a gradient that two clients compute is applied once.
   std::int64_t ticket = 0;
-  float rate = 0;
+  float rate = 0;  ///< Gradient; Leave: of the update that waits for nobody else
   float decay = 0;
   std::int64_t count = 0;  ///< Assign
   int slot = 0;            ///< Exchange: 0 or 1, of the optimizer's state

@@ -28,6 +28,9 @@ constexpr std::size_t kCount = 5;
 constexpr std::size_t kSlot = 6;
 // In the head of a stored row.
 constexpr std::size_t kUpdates = 0;
+constexpr std::size_t kExchanged = 1;  ///< 1 + the slot that is in the parameters' place; 0: none
+/// The ticket of a worker that has left.
+constexpr auto kLeft = static_cast<float>(kMaxTrainNumber);
 
 constexpr std::size_t kParameters = 8;
 
@@ -156,6 +159,7 @@ class TrainRule final : public UpdateRule {
     [[nodiscard]] std::span<float> block() const { return values.subspan(kTrainHead); }
     [[nodiscard]] float& updates() const { return values[kUpdates]; }
     [[nodiscard]] float& done() const { return state[0]; }
+    [[nodiscard]] float& exchanged() const { return values[kExchanged]; }
     [[nodiscard]] float& ticket(std::size_t worker) const { return state[1 + worker]; }
   };
 
@@ -181,19 +185,45 @@ class TrainRule final : public UpdateRule {
       case TrainOperation::Assign:
         std::ranges::copy(block, row.block().begin());
         row.updates() = static_cast<float>(head.count);
+        row.exchanged() = 0;
         return;
       case TrainOperation::Exchange:
-        if (head.slot >= 0 && position_of(head.slot) < slots()) {
-          std::ranges::swap_ranges(row.block(), slot(row, position_of(head.slot)));
+        if (is_present(row, head.worker) && head.slot >= 0 && position_of(head.slot) < slots()) {
+          exchange(row, position_of(head.slot));
+        }
+        return;
+      case TrainOperation::Leave:
+        if (is_present(row, head.worker)) {
+          leave(row, head);
         }
         return;
     }
   }
 
+  [[nodiscard]] bool is_present(const Row& row, int worker) const {
+    return worker >= 0 && position_of(worker) < workers() &&
+           row.ticket(position_of(worker)) < kLeft;
+  }
+
+  void exchange(const Row& row, std::size_t i) const {
+    std::ranges::swap_ranges(row.block(), slot(row, i));
+    const auto place = static_cast<float>(i + 1);
+    row.exchanged() = row.exchanged() == place ? 0.0F : place;
+  }
+
+  void leave(const Row& row, const TrainHead& head) const {
+    if (row.exchanged() > 0) {
+      exchange(row, static_cast<std::size_t>(row.exchanged()) - 1);
+    }
+    if (collects()) {
+      row.ticket(position_of(head.worker)) = kLeft;
+      update_if_complete(row, head);
+    }
+  }
+
   void take_gradient(const Row& row, const TrainHead& head, std::span<const float> g) const {
     const std::size_t worker = position_of(head.worker);
-    if (head.worker < 0 || worker >= workers() ||
-        static_cast<float>(head.ticket) <= row.ticket(worker)) {
+    if (!is_present(row, head.worker) || static_cast<float>(head.ticket) <= row.ticket(worker)) {
       return;
     }
     row.ticket(worker) = static_cast<float>(head.ticket);
@@ -201,23 +231,33 @@ class TrainRule final : public UpdateRule {
       return step(row, head, g, head.rate * share_);
     }
     std::ranges::copy(g, collected(row, worker).begin());
+    update_if_complete(row, head);
+  }
+
+  /// Once all workers that have not left have pushed for the next step.
+  void update_if_complete(const Row& row, const TrainHead& head) const {
     const std::span<float> tickets = row.state.subspan(1, workers());
-    if (const float slowest = std::ranges::min(tickets); slowest > row.done()) {
+    const float slowest = std::ranges::min(tickets);
+    if (slowest > row.done() && slowest < kLeft) {
       row.done() = slowest;
       step(row, head, mean(row), head.rate);
     }
   }
 
-  /// Of all workers' gradients, added in the order of the workers; in place of the first.
+  /// Of the gradients of all workers that have not left, added in the order of the workers; in place of the first.
   [[nodiscard]] std::span<const float> mean(const Row& row) const {
-    const std::span<float> sum = collected(row, 0);
-    for (std::size_t worker = 1; worker < workers(); ++worker) {
+    const std::span<float> tickets = row.state.subspan(1, workers());
+    const auto is_here = [](float ticket) { return ticket < kLeft; };
+    const auto first =
+        static_cast<std::size_t>(std::ranges::find_if(tickets, is_here) - tickets.begin());
+    const std::span<float> sum = collected(row, first);
+    for (std::size_t worker = first + 1; worker < workers(); ++worker) {
       const std::span<const float> g = collected(row, worker);
-      for (std::size_t i = 0; i < sum.size(); ++i) {
+      for (std::size_t i = 0; i < sum.size() && is_here(tickets[worker]); ++i) {
         sum[i] += g[i];
       }
     }
-    const auto count = static_cast<float>(update_.workers);
+    const auto count = static_cast<float>(std::ranges::count_if(tickets, is_here));
     for (float& element : sum) {
       element /= count;
     }

@@ -291,11 +291,52 @@ TEST(TrainUpdate, ExchangesStateForClients) {
   EXPECT_EQ(row.at(1), 16);
 }
 
+TEST(TrainUpdate, DoesNotWaitForAWorkerThatHasLeft) {
+  OneRow row({.workers = 3, .aggregation = Aggregation::Mean});
+  row.push({.worker = 0, .ticket = 1, .rate = 1}, 1, 2);  // leaves before its step is complete
+  row.push({.worker = 1, .ticket = 1, .rate = 1}, 4, 8);
+  row.push({.worker = 2, .ticket = 1, .rate = 1}, 8, 0);
+  EXPECT_EQ(row.updates(), 1);
+  row.push({.worker = 1, .ticket = 2, .rate = 1}, 2, 2);
+  row.push({.worker = 2, .ticket = 2, .rate = 1}, 4, 4);
+  EXPECT_EQ(row.updates(), 1);
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    row.push({.operation = TrainHead::Operation::Leave, .worker = 0, .rate = 1}, 0, 0);
+    EXPECT_EQ(row.updates(), 2);
+  }
+  EXPECT_EQ(row.at(0), -(1 + 4 + 8) / 3.0F - 3);
+  row.push({.worker = 0, .ticket = 3, .rate = 1}, 100, 100);  // it was only silent: ignored
+  row.push({.worker = 1, .ticket = 3, .rate = 1}, 1, 1);
+  row.push({.worker = 2, .ticket = 3, .rate = 1}, 3, 3);
+  EXPECT_EQ(row.updates(), 3);
+  EXPECT_EQ(row.at(0), -(1 + 4 + 8) / 3.0F - 5);
+}
+
+TEST(TrainUpdate, UndoesTheExchangeOfAWorkerThatHasLeft) {
+  using Operation = TrainHead::Operation;
+  for (const Aggregation aggregation : {Aggregation::Mean, Aggregation::None}) {
+    OneRow row(
+        {.optimizer = TrainUpdate::Optimizer::AdamW, .workers = 2, .aggregation = aggregation});
+    row.push({.operation = Operation::Assign}, 7, 7);
+    row.push({.operation = Operation::Exchange, .slot = 1}, 0, 0);
+    row.push({.operation = Operation::Assign, .count = 5}, 10, 20);
+    row.push({.operation = Operation::Exchange, .worker = 1, .slot = 1}, 0, 0);
+    EXPECT_EQ(row.at(0), 7);
+    for (int repeat = 0; repeat < 2; ++repeat) {
+      row.push({.operation = Operation::Leave, .worker = 1}, 0, 0);
+      EXPECT_EQ(row.at(0), 10);
+      EXPECT_EQ(row.updates(), 5);
+    }
+  }
+}
+
 TEST(TrainUpdate, IgnoresMalformedHeads) {
   OneRow row({.workers = 2, .aggregation = Aggregation::None});
   row.push({.worker = 9, .ticket = 1, .rate = 1}, 1, 1);
   row.push({.worker = -1, .ticket = 1, .rate = 1}, 1, 1);
   row.push({.worker = 0, .ticket = -5, .rate = 1}, 1, 1);
+  row.push({.operation = TrainHead::Operation::Leave, .worker = 7}, 1, 1);
+  row.push({.operation = static_cast<TrainHead::Operation>(99)}, 1, 1);
   EXPECT_EQ(row.updates(), 0);
   EXPECT_EQ(row.at(0), 0);
 }
