@@ -109,7 +109,8 @@ void Coordinator::update_ring() {
     }
   }
   if (live != ring_nodes_) {
-    ring_ = Ring(live);
+    ring_ = Ring(live, {.shards = static_cast<std::uint32_t>(shards_.size()),
+                        .replicas = options_.replicas});
     ring_nodes_ = std::move(live);
   }
 }

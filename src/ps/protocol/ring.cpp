@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/indexed_vector.h"
 #include "ps/protocol/fault.h"
 
 namespace trireme::ps {
@@ -45,7 +46,7 @@ bool shares_process(std::span<const NodeId> nodes, NodeId node) {
   });
 }
 
-Ring::Ring(std::span<const NodeId> nodes) {
+Ring::Ring(std::span<const NodeId> nodes, const Load& load) {
   std::vector<NodeId> processes;
   for (const NodeId node : nodes) {
     for (std::uint64_t point = 0; point < kPointsPerNode; ++point) {
@@ -57,6 +58,29 @@ Ring::Ring(std::span<const NodeId> nodes) {
   }
   processes_ = processes.size();
   std::ranges::sort(points_);
+  assign(load, nodes.size());
+}
+
+/// Shards choose one after the other, all of them their heads before the second replicas.
+void Ring::assign(const Load& load, std::size_t nodes) {
+  chains_.resize(nodes == 0 ? 0 : load.shards);
+  std::map<NodeId, std::size_t> given;
+  for (std::size_t length = 1; length <= std::min(load.replicas, processes_); ++length) {
+    const std::size_t most = (load.shards * length + nodes - 1) / nodes;
+    for (std::uint32_t shard = 0; shard < chains_.size(); ++shard) {
+      append_member(static_cast<ShardId>(shard), given, most);
+    }
+  }
+}
+
+/// The next node that has room; if all of them are of processes that have the shard, the next one.
+void Ring::append_member(ShardId shard, std::map<NodeId, std::size_t>& given, std::size_t most) {
+  std::vector<NodeId>& chain = chains_[position_of(shard)];
+  std::vector<NodeId> candidates = walk(shard);
+  std::erase_if(candidates, [&](NodeId node) { return shares_process(chain, node); });
+  const auto has_room = std::ranges::find_if(candidates, [&](NodeId n) { return given[n] < most; });
+  chain.push_back(has_room == candidates.end() ? candidates.front() : *has_room);
+  ++given[chain.back()];
 }
 
 /// Requires a point.
@@ -66,12 +90,26 @@ std::size_t Ring::first_point(ShardId shard) const {
   return static_cast<std::size_t>(at - points_.begin()) % points_.size();
 }
 
+/// All nodes, in the order in which their points follow the shard's.
+std::vector<NodeId> Ring::walk(ShardId shard) const {
+  std::vector<NodeId> nodes;
+  const std::size_t first = points_.empty() ? 0 : first_point(shard);
+  for (std::size_t i = 0; i < points_.size(); ++i) {
+    const NodeId node = points_[(first + i) % points_.size()].second;
+    if (std::ranges::find(nodes, node) == nodes.end()) {
+      nodes.push_back(node);
+    }
+  }
+  return nodes;
+}
+
 std::vector<NodeId> Ring::chain(ShardId shard, std::size_t replicas) const {
-  std::vector<NodeId> chain;
-  std::size_t at = points_.empty() ? 0 : first_point(shard);
-  for (; chain.size() < std::min(replicas, processes_); at = (at + 1) % points_.size()) {
-    if (!shares_process(chain, points_[at].second)) {
-      chain.push_back(points_[at].second);
+  const std::size_t number = position_of(shard);
+  std::vector<NodeId> chain = number < chains_.size() ? chains_[number] : std::vector<NodeId>();
+  chain.resize(std::min(chain.size(), replicas));
+  for (const NodeId node : replicas > chain.size() ? walk(shard) : std::vector<NodeId>()) {
+    if (chain.size() < std::min(replicas, processes_) && !shares_process(chain, node)) {
+      chain.push_back(node);
     }
   }
   return chain;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <utility>
@@ -29,11 +30,19 @@ struct KeyRange {
 /// Whether one of the nodes is of the same process as this one.
 [[nodiscard]] bool shares_process(std::span<const NodeId> nodes, NodeId node);
 
-/// Each node has many points on a circle of hashes; a shard belongs to the nodes whose points follow its own.
+/// Each node has many points on a circle of hashes; a shard belongs to the nodes whose points follow its own. Loads are
+/// bounded (Mirrokni et al., 2018): nodes that are full are passed over, so that all have equally many heads, and equally
+/// many replicas, up to one.
 class Ring {
  public:
-  explicit Ring(std::span<const NodeId> nodes = {});
-  /// The first `replicas` nodes of different processes from the shard's point on; fewer if there are fewer processes.
+  struct Load {
+    std::uint32_t shards = 0;
+    std::size_t replicas = 1;
+  };
+  Ring() = default;
+  Ring(std::span<const NodeId> nodes, const Load& load);
+  /// `replicas` nodes of different processes, fewer if there are fewer processes: those that hold the shard, then those that
+  /// follow on the circle.
   [[nodiscard]] std::vector<NodeId> chain(ShardId shard, std::size_t replicas) const;
   /// The first node of this server from the shard's point on, if it has any.
   [[nodiscard]] std::optional<NodeId> node_of(std::uint64_t server, ShardId shard) const;
@@ -41,8 +50,12 @@ class Ring {
  private:
   using Point = std::pair<std::uint64_t, NodeId>;
   [[nodiscard]] std::size_t first_point(ShardId shard) const;
+  [[nodiscard]] std::vector<NodeId> walk(ShardId shard) const;
+  void assign(const Load& load, std::size_t nodes);
+  void append_member(ShardId shard, std::map<NodeId, std::size_t>& given, std::size_t most);
 
   std::vector<Point> points_;
+  std::vector<std::vector<NodeId>> chains_;  ///< by shard
   std::size_t processes_ = 0;
 };
 
