@@ -125,6 +125,11 @@ class ParameterServer {
   ParameterServer(const ParameterServer&) = delete;
   ParameterServer& operator=(const ParameterServer&) = delete;
 
+  /// Hands its shards over to the other servers, while it serves them: nobody has to wait for its lease to end. Returns
+  /// true once it holds none, no other server can take them, or the coordinator does not answer; false if that takes
+  /// longer than `patience`, and may be called again. Afterwards destroy it.
+  [[nodiscard]] bool hand_over(Seconds patience);
+
   /// By reactor: "127.0.0.1:4000".
   [[nodiscard]] const std::vector<std::string>& addresses() const;
   /// Of reactor 0.

@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <ctime>
 #include <limits>
 #include <memory>
 #include <vector>
@@ -96,6 +97,15 @@ void serve_coordinator(const ServeArguments& args, Outcome& outcome) {
   wait_for_signal();
 }
 
+/// Until another signal, if the other servers do not take the shards.
+void hand_over_or_signal(ps::ParameterServer& server) {
+  constexpr Seconds kLook{0.05};
+  const sigset_t signals = end_signals();
+  constexpr timespec kNow{};
+  while (!server.hand_over(kLook) && sigtimedwait(&signals, nullptr, &kNow) < 0) {
+  }
+}
+
 void print_addresses(std::uint64_t number, const std::vector<std::string>& addresses) {
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     fmt::print("server {} at {}\n", ps::to_text(ps::ServerReactor{number, i}), addresses[i]);
@@ -124,7 +134,7 @@ void require_server_options(const ServeArguments& args) {
 
 void serve_server(const ServeArguments& args, Outcome& outcome) {
   require_server_options(args);
-  const ps::ParameterServer server(
+  ps::ParameterServer server(
       {.number = args.number,
        .reactors = parsed("--reactors", args.reactors, ps::parse_reactors),
        .listen = args.listen,
@@ -139,6 +149,9 @@ void serve_server(const ServeArguments& args, Outcome& outcome) {
        .on_stopped = [&](const std::string& why) { stop_program(why, outcome); }});
   print_addresses(args.number, server.addresses());
   wait_for_signal();
+  if (outcome.exit_code == 0) {
+    hand_over_or_signal(server);
+  }
 }
 
 void serve(const ServeArguments& args, Outcome& outcome) {

@@ -57,6 +57,12 @@ class TestCluster {
         .on_refused = [this](const std::string& why) { refusals.push_back(why); }});
   }
   void stop(std::size_t i) { servers_[i].reset(); }
+  /// Stops it as SIGTERM does. Returns whether the others took its shards in time.
+  [[nodiscard]] bool hand_over_and_stop(std::size_t i, Seconds patience) {
+    const bool is_done = servers_[i]->hand_over(patience);
+    stop(i);
+    return is_done;
+  }
 
   [[nodiscard]] ParameterClientOptions client_options() const {
     return {.coordinator = coordinator_.address(),

@@ -8,7 +8,7 @@ namespace trireme::ps {
 
 /// Whether a shard could be left without a replica that has everything, if the process failed now: more failures at a time
 /// than the replication promises to survive. A node that was just paused, or whose heartbeats were lost, may be about to
-/// lose its place.
+/// lose its place. One that hands its shards over has failed.
 bool SimulatedWorld::would_lose(std::size_t process) const {
   // A slow coordinator notices late that a server was silent.
   const SimTime patience = (coordinator_node_.period > 0 ? 12 : 2) * kTiming.lease;
@@ -25,7 +25,8 @@ bool SimulatedWorld::would_lose(std::size_t process) const {
           at->period == 0 && now_ - disturbed > patience && now_ - at->heard < kTiming.lease / 2;
       const bool holds =
           at->is_up && is_calm && at->machine->options().incarnation == member.incarnation;
-      const bool survives = holds && server_number(at->id) != process;
+      const bool stays = server_number(at->id) != process && server_number(at->id) != leaving_;
+      const bool survives = holds && stays;
       left += is_synced && survives ? 1U : 0U;
       if (!survives) {
         failed.insert(server_number(at->id));
@@ -58,7 +59,34 @@ void SimulatedWorld::crash_server(std::size_t process) {
       node.is_up = false;
     }
     note("server {} crashes", process);
+    if (leaving_ == process) {
+      leaving_.reset();
+    }
     ++result_.crashes;
+  }
+}
+
+/// Asks it to hand its shards over. One at a time: if all leave, nobody can take them.
+void SimulatedWorld::begin_leave(std::size_t process) {
+  if (leaving_ || !nodes_of(process).front().is_up || would_lose(process)) {
+    return;
+  }
+  leaving_ = process;
+  note("server {} leaves", process);
+  for (const ServerNode& node : nodes_of(process)) {
+    node.machine->leave();
+  }
+}
+
+/// Restarts it once it has been released.
+void SimulatedWorld::end_leave(std::size_t process) {
+  const bool is_released = std::ranges::all_of(
+      nodes_of(process), [](const ServerNode& node) { return node.machine->is_released(); });
+  if (is_released && !(has_faults_ && would_lose(process))) {
+    note("server {} has left and restarts", process);
+    ++result_.leaves;
+    leaving_.reset();
+    start_server(process);
   }
 }
 
@@ -107,7 +135,9 @@ void SimulatedWorld::inject_fault() {
       static_cast<std::size_t>(between(0, static_cast<std::int64_t>(workers_.size()) - 1));
   if (kind < 30) {
     crash_server(server);
-  } else if (kind < 40) {
+  } else if (kind < 35) {
+    begin_leave(server);
+  } else if (kind < 42) {
     cut_off(server);
   } else if (kind < 60) {
     pause_server(server);

@@ -143,6 +143,9 @@ void SimulatedWorld::send(Outbox& out) {
 }
 
 void SimulatedWorld::dispatch(Event event) {
+  if (leaving_) {
+    end_leave(*leaving_);
+  }
   Node* const target = node(event.to);
   if (!target || !target->is_up) {
     return;

@@ -129,6 +129,8 @@ class SimulatedWorld {
     return std::span(servers_).subspan(process * reactors_, reactors_);
   }
   void crash_server(std::size_t process);
+  void begin_leave(std::size_t process);
+  void end_leave(std::size_t process);
   [[nodiscard]] bool would_lose(std::size_t process) const;
   [[nodiscard]] bool may_stall(std::span<const ServerNode> nodes) const;
   void cut_off(std::size_t process);
@@ -178,6 +180,7 @@ class SimulatedWorld {
   double slow_ = 0;
   ClockCount staleness_ = 0;
   bool has_faults_ = true;
+  std::optional<std::size_t> leaving_{};  ///< the process that hands its shards over
 };
 
 }  // namespace trireme::ps

@@ -19,6 +19,7 @@ TEST_P(Simulation, LosesAndDuplicatesNothingUnderFaults) {
     total.crashes += result.crashes;
     total.pauses += result.pauses;
     total.moves += result.moves;
+    total.leaves += result.leaves;
     total.acknowledged += result.acknowledged;
     total.reads += result.reads;
     total.iterations += result.iterations;
@@ -28,6 +29,7 @@ TEST_P(Simulation, LosesAndDuplicatesNothingUnderFaults) {
   EXPECT_GT(total.crashes, 2 * kSeedsPerTest);
   EXPECT_GT(total.pauses, 2 * kSeedsPerTest);
   EXPECT_GT(total.moves, kSeedsPerTest / 2);
+  EXPECT_GT(total.leaves, kSeedsPerTest / 8);
   EXPECT_GT(total.acknowledged, 100 * kSeedsPerTest);
   EXPECT_GT(total.reads, 100 * kSeedsPerTest);
   RecordProperty("events", fmt::format("{}", total.events));

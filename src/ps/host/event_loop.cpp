@@ -30,6 +30,12 @@ EventLoop::EventLoop(const EventLoopOptions& options)
       stopped_(options.stopped),
       reactor_(options.reactor,
                {.message = [this](NodeId from, Message& message) { take(from, message); },
+                .connected =
+                    [this](NodeId node) {
+                      if (machine_.connected) {
+                        machine_.connected(node, micros_now());
+                      }
+                    },
                 .refused =
                     [this](const std::string& why) {
                       counters_.refused();

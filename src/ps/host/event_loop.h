@@ -36,6 +36,8 @@ class EventLoop {
   struct Machine {
     std::function<void(const Envelope& envelope, Micros now, Outbox& out)> handle;
     std::function<void(Micros now, Outbox& out)> tick;
+    /// A connection to this node was made; what was sent to it before may be lost.
+    std::function<void(NodeId node, Micros now)> connected{};
     /// Before what a call returned is sent.
     std::function<void()> before_sending{};
     /// Addresses that the machine has learned.

@@ -2,7 +2,9 @@
 #include "trireme/parameter_server.h"
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -90,6 +92,20 @@ class ParameterServer::Impl {
 
   [[nodiscard]] const std::vector<std::string>& addresses() const { return addresses_; }
 
+  [[nodiscard]] bool hand_over(Seconds patience) {
+    const comm::Deadline deadline = comm::deadline_in(patience);
+    for (const auto& reactor : reactors_) {
+      reactor->leave();
+    }
+    while (!std::ranges::all_of(reactors_, [](const auto& node) { return node->may_stop(); })) {
+      if (comm::passed(deadline)) {
+        return false;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return true;
+  }
+
  private:
   [[nodiscard]] ParameterServerOptions with_callbacks(ParameterServerOptions options) {
     options.on_refused = [this](const std::string& why) { report(on_refused_, why); };
@@ -136,6 +152,10 @@ ParameterServer::ParameterServer(ParameterServerOptions options)
     : impl_(std::make_unique<Impl>(std::move(options))) {}
 
 ParameterServer::~ParameterServer() = default;
+
+bool ParameterServer::hand_over(Seconds patience) {
+  return impl_->hand_over(patience);
+}
 
 const std::vector<std::string>& ParameterServer::addresses() const {
   return impl_->addresses();

@@ -48,9 +48,11 @@ void ReactorNode::start() {
                .tick =
                    [this](Micros now, Outbox& out) {
                      find_coordinator();
+                     advance_leaving(now);
                      machine_.tick(now, out);
                      store_snapshots(out);
                    },
+               .connected = [this](NodeId node, Micros now) { machine_.reconnected(node, now); },
                .addresses = [this] { return &machine_.addresses(); },
                .metrics =
                    [this](Micros now, std::vector<MetricSample>& samples) {
@@ -84,6 +86,17 @@ void ReactorNode::find_coordinator() {
   if (const std::optional<std::string> address = server_.locator.take_change(located_)) {
     loop_.redirect(NodeId::Coordinator, *address);
   }
+}
+
+void ReactorNode::advance_leaving(Micros now) {
+  constexpr int kSilentLeases = 4;
+  if (!is_leaving_) {
+    return;
+  }
+  machine_.leave();
+  leased_ = machine_.has_lease(now) || leased_ == 0 ? now : leased_;
+  may_stop_ =
+      machine_.is_released() || now - leased_ > kSilentLeases * machine_.options().timing.lease;
 }
 
 void ReactorNode::store_snapshots(Outbox& out) {

@@ -3,6 +3,7 @@
 // one thread.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -38,11 +39,17 @@ class ReactorNode {
   /// Waits for the thread.
   void stop() { loop_.stop(); }
 
+  /// Asks the coordinator to give its shards to others.
+  void leave() { is_leaving_ = true; }
+  /// After leave(): whether it has no shards any more, nobody can take them, or the coordinator does not answer.
+  [[nodiscard]] bool may_stop() const { return may_stop_; }
+
  private:
   [[nodiscard]] ServerOptions machine_options() const;
   [[nodiscard]] std::string initial_state(ShardId shard, std::uint64_t origin) const;
   void store_snapshots(Outbox& out);
   void find_coordinator();
+  void advance_leaving(Micros now);
 
   const ServerContext& server_;
   NodeId id_;
@@ -50,6 +57,9 @@ class ReactorNode {
   Server machine_;
   std::uint64_t located_ = 0;  ///< changes of the coordinator's address
   std::optional<SnapshotWriter> writer_;
+  std::atomic<bool> is_leaving_ = false;
+  std::atomic<bool> may_stop_ = false;
+  Micros leased_ = 0;  ///< when it had a lease last, since it began to leave
 };
 
 }  // namespace trireme::ps

@@ -15,6 +15,8 @@ namespace {
 constexpr std::size_t kMaxResent = 64;
 /// A request that stays unanswered is repeated less and less often, down to once in this many retry times.
 constexpr Micros kMaxBackoff = 16;
+/// The state is asked for this often at least, however long leases are.
+constexpr Micros kLongestAsk = 30'000;
 
 }  // namespace
 
@@ -216,6 +218,10 @@ void Client::send_lost(Lane& lane, Micros now, Outbox& out) {
 }
 
 void Client::reconnected(NodeId server, Micros now, Outbox& out) {
+  if (server == NodeId::Coordinator) {
+    asked_.reset();
+    return beat(now, out);
+  }
   for (Lane& lane : lanes_) {
     const bool concerns = !lane.view.chain.empty() && (lane.view.chain.front().server == server ||
                                                        lane.view.chain.back().server == server);
@@ -335,7 +341,7 @@ void Client::ask_for_metrics(Outbox& out) const {
 }
 
 void Client::ask_for_state(Micros now, Outbox& out) {
-  if (!asked_ || now - *asked_ >= options_.timing.heartbeat) {
+  if (!asked_ || now - *asked_ >= std::min(options_.timing.heartbeat, kLongestAsk)) {
     asked_ = now;
     out.push_back({options_.id, NodeId::Coordinator, GetState{}});
   }

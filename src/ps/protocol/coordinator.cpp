@@ -1,6 +1,7 @@
 #include "ps/protocol/coordinator.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 #include <variant>
 
@@ -159,7 +160,8 @@ void Coordinator::meet_rival(NodeId server, ServerRecord& record, Incarnation in
   }
 }
 
-// A restarted server has to wait until the lease of its former life has ended: that life might only be paused.
+// A restarted server has to wait until the lease of its former life has ended: that life might only be paused. Unless it
+// was released: it had no shards then, and got none since.
 void Coordinator::take(NodeId from, const ServerBeat& beat, Micros now, Outbox& out) {
   if (const std::string reason = reason_to_refuse(from, beat); !reason.empty()) {
     return send(from, Refusal{to_text(from), reason}, out);
@@ -168,7 +170,7 @@ void Coordinator::take(NodeId from, const ServerBeat& beat, Micros now, Outbox& 
   ServerRecord& record = at->second;
   const bool is_other =
       record.incarnation != beat.incarnation && !planted(Fault::IgnoreIncarnation);
-  if (!is_new && is_other && record.is_alive) {
+  if (!is_new && is_other && record.is_alive && !record.is_released) {
     return meet_rival(from, record, beat.incarnation, out);
   }
   if (record.rival && record.rival->incarnation == beat.incarnation) {
@@ -181,6 +183,7 @@ void Coordinator::take(NodeId from, const ServerBeat& beat, Micros now, Outbox& 
   }
   record.heard = awake_time(now);
   record.reactors = beat.reactors;
+  record.is_leaving = beat.leaving;
   record.is_alive = true;
   record.statuses.clear();
   for (const ShardStatus& status : beat.shards) {
@@ -192,8 +195,20 @@ void Coordinator::take(NodeId from, const ServerBeat& beat, Micros now, Outbox& 
     send(from, std::move(state), out);
   }
   if (may_have_lease(from, record)) {
-    send(from, ServerBeatDone{beat.incarnation, beat.sent}, out);
+    record.is_released = beat.leaving && may_stop(from);
+    send(from, ServerBeatDone{beat.incarnation, beat.sent, record.is_released}, out);
   }
+}
+
+bool Coordinator::may_stop(NodeId node) const {
+  const bool is_idle = std::ranges::none_of(shards_, [&](const ShardRecord& record) {
+    const auto& [learner, deposed] = std::tie(record.view.learner, record.deposed);
+    return record.view.has_member(node) || (learner && learner->server == node) ||
+           (deposed && deposed->server == node);
+  });
+  const bool has_successor =
+      std::ranges::any_of(servers_, [](const auto& entry) { return !entry.second.is_leaving; });
+  return is_idle || !has_successor;
 }
 
 // A server that was removed from a chain and has not noticed could answer pulls from old values. One that is still a

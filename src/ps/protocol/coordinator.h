@@ -3,7 +3,7 @@
 //
 //   a member's lease has ended    remove it, unless no other has everything that was acknowledged
 //   too few members, or others
-//     that the ring prefers       make a server the learner; it fetches the state
+//     that the ring prefers       make a server the learner; it fetches the state. The ring has no server that is leaving
 //   the learner has caught up     append it to the chain
 //   more members than needed      remove one that the ring does not prefer
 //
@@ -85,7 +85,7 @@ class Coordinator {
   [[nodiscard]] const std::vector<TableSpec>& tables() const noexcept { return tables_; }
   /// Whether every shard has all its replicas, each with everything that was acknowledged.
   [[nodiscard]] bool is_healthy() const;
-  /// Processes of which a node is alive.
+  /// Processes of which a node is alive and not leaving.
   [[nodiscard]] std::size_t live_servers() const;
   [[nodiscard]] std::size_t workers() const { return workers_.size(); }
   /// Iterations completed by the slowest worker of a table, if it is known.
@@ -109,6 +109,8 @@ class Coordinator {
     Micros heard = 0;  ///< awake_time()
     std::uint32_t reactors = 1;
     bool is_alive = true;
+    bool is_leaving = false;   ///< it gets no shards any more
+    bool is_released = false;  ///< it was told that it may stop
     std::optional<Rival> rival{};
     std::map<ShardId, ShardStatus> statuses{};
 
@@ -164,6 +166,8 @@ class Coordinator {
   [[nodiscard]] bool is_alive(const Member& member) const;
   [[nodiscard]] const ShardStatus* status_of(const Member& member, ShardId shard) const;
   [[nodiscard]] bool may_learn(NodeId server, const ShardRecord& record) const;
+  /// Whether a node that is leaving may stop.
+  [[nodiscard]] bool may_stop(NodeId node) const;
   [[nodiscard]] bool may_have_lease(NodeId server, const ServerRecord& record) const;
   [[nodiscard]] ClusterState state_for(NodeId node) const;
   [[nodiscard]] std::vector<ServerAddress> addresses() const;
@@ -179,7 +183,7 @@ class Coordinator {
   std::vector<ShardRecord> shards_;
   std::vector<TableSpec> tables_;
   std::map<NodeId, ServerRecord> servers_;
-  std::vector<NodeId> ring_nodes_;  ///< alive at the last tick
+  std::vector<NodeId> ring_nodes_;  ///< alive at the last tick, and not leaving
   Ring ring_;                       ///< of ring_nodes_
   std::map<NodeId, WorkerRecord> workers_;
   IndexedVector<TableId, ClockTable> clocks_;

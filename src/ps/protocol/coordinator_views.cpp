@@ -26,7 +26,7 @@ bool Coordinator::is_alive(const Member& member) const {
 std::size_t Coordinator::live_servers() const {
   std::set<std::uint64_t> live;
   for (const auto& [id, server] : servers_) {
-    if (server.is_alive) {
+    if (server.is_alive && !server.is_leaving) {
       live.insert(server_number(id));
     }
   }
@@ -104,7 +104,7 @@ void Coordinator::expire(Outbox& out) {
 void Coordinator::update_ring() {
   std::vector<NodeId> live;
   for (const auto& [id, server] : servers_) {
-    if (server.is_alive) {
+    if (server.is_alive && !server.is_leaving) {
       live.push_back(id);
     }
   }
@@ -288,7 +288,8 @@ bool Coordinator::move_towards_target(ShardId shard, ShardRecord& record) const 
     return !contains(wanted, member.server) && rest.processes() >= wanted.size();
   };
   const auto surplus = std::ranges::find_if(view.chain, is_surplus);
-  if (view.chain.size() <= wanted.size() || surplus == view.chain.end()) {
+  const bool has_surplus = view.chain.size() > std::max<std::size_t>(wanted.size(), 1);
+  if (!has_surplus || surplus == view.chain.end()) {
     return false;
   }
   if (surplus + 1 == view.chain.end()) {

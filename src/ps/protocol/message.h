@@ -226,11 +226,12 @@ struct ServerBeat {
   std::uint32_t reactors = 1;  ///< nodes of its process
   std::uint32_t tables = 0;    ///< how many it knows
   std::vector<ShardStatus> shards;
+  bool leaving = false;  ///< give its shards to others: it wants to stop
 
   template <class Io, class Self>
   static void fields(Io& io, Self& self) {
     io(self.incarnation, self.sent, self.address, self.lease, self.reactors, self.tables,
-       self.shards);
+       self.shards, self.leaving);
   }
 };
 
@@ -238,10 +239,11 @@ struct ServerBeat {
 struct ServerBeatDone {
   Incarnation incarnation = 0;
   Micros sent = 0;
+  bool released = false;  ///< it is leaving and may stop: it has no shards, or nobody can take them
 
   template <class Io, class Self>
   static void fields(Io& io, Self& self) {
-    io(self.incarnation, self.sent);
+    io(self.incarnation, self.sent, self.released);
   }
 };
 

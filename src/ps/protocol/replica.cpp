@@ -370,6 +370,15 @@ void Replica::serve_waiting(Outbox& out) {
   });
 }
 
+void Replica::reconnected(NodeId node, Micros now) {
+  if (predecessor() == node) {
+    heard_predecessor_ = now - options_.retry;
+  }
+  if (follower() == node) {
+    heard_follower_ = now - options_.retry;
+  }
+}
+
 void Replica::tick(Micros now, Outbox& out) {
   const bool is_waiting = !is_linked_ || incoming_ || !has_state_ || (!synced_ && !is_learner());
   if (predecessor() && is_waiting && now - heard_predecessor_ >= options_.retry) {

@@ -59,6 +59,8 @@ class Replica {
   void handle(NodeId from, const Chunk& chunk, Micros now, Outbox& out);
   /// Repeats what had no answer for a while.
   void tick(Micros now, Outbox& out);
+  /// What was sent to this node before may be lost: tick() repeats it at once.
+  void reconnected(NodeId node, Micros now);
 
  private:
   struct Entry {

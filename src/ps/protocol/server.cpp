@@ -12,6 +12,7 @@
 namespace trireme::ps {
 namespace {
 
+constexpr Micros kLeavingBeat = 20'000;
 /// Later than any: nothing is early.
 constexpr Epoch kNoEpoch = std::numeric_limits<Epoch>::max();
 
@@ -70,7 +71,9 @@ void Server::handle_early(ShardId shard, Micros now, Outbox& out) {
 void Server::dispatch(const Envelope& envelope, Micros now, Outbox& out) {
   const auto pass = [&](ShardId shard, const auto& handle) {
     if (Replica* const found = replica(shard)) {
+      const Progress before = found->progress();
       handle(*found);
+      has_news_ = has_news_ || found->progress() != before;
     } else if (is_worker(envelope.from)) {
       refuse(shard, envelope.from, out);
     }
@@ -99,6 +102,7 @@ void Server::dispatch(const Envelope& envelope, Micros now, Outbox& out) {
         } else if constexpr (std::is_same_v<M, ServerBeatDone>) {
           if (is_coordinator && message.incarnation == options_.incarnation) {
             lease_end_ = std::max(lease_end_, message.sent + options_.timing.lease);
+            is_released_ = is_leaving_ && message.released;
           }
         } else if constexpr (std::is_same_v<M, ClusterState>) {
           if (is_coordinator) {
@@ -213,8 +217,23 @@ void Server::snapshot_written(const SnapshotWritten& written, Outbox& out) {
   }
 }
 
+void Server::reconnected(NodeId node, Micros now) {
+  has_news_ = has_news_ || node == NodeId::Coordinator;
+  for (const auto& [shard, held] : replicas_) {
+    held->reconnected(node, now);
+  }
+}
+
+void Server::leave() {
+  has_news_ = has_news_ || !is_leaving_;
+  is_leaving_ = true;
+}
+
 void Server::tick(Micros now, Outbox& out) {
-  if (has_news_ || now - last_beat_ >= options_.timing.heartbeat) {
+  // A server that leaves asks until it may stop.
+  const Micros interval =
+      is_leaving_ ? std::min(options_.timing.heartbeat, kLeavingBeat) : options_.timing.heartbeat;
+  if (has_news_ || now - last_beat_ >= interval) {
     beat(now, out);
   }
   for (const auto& [shard, held] : replicas_) {
@@ -231,7 +250,8 @@ void Server::beat(Micros now, Outbox& out) {
                      .lease = options_.timing.lease,
                      .reactors = options_.reactors,
                      .tables = static_cast<std::uint32_t>(tables_.size()),
-                     .shards = {}};
+                     .shards = {},
+                     .leaving = is_leaving_};
   for (const auto& [shard, epoch] : epochs_) {
     const Replica* const held = replica(shard);
     message.shards.push_back({shard, epoch, held ? held->progress() : Progress::Behind});

@@ -42,6 +42,14 @@ class Server {
   /// To be called every few milliseconds.
   void tick(Micros now, Outbox& out);
 
+  /// What was sent to this node before may be lost: tick() repeats it at once.
+  void reconnected(NodeId node, Micros now);
+
+  /// Asks the coordinator to give its shards to others. It serves them until then.
+  void leave();
+  /// Whether it may stop after leave(): it has no shards, or no server can take them.
+  [[nodiscard]] bool is_released() const noexcept { return is_released_; }
+
   /// The next shard that the coordinator wants stored; to be called when the last one is.
   [[nodiscard]] std::optional<SnapshotJob> next_snapshot();
   /// A job is done.
@@ -83,6 +91,8 @@ class Server {
   Micros lease_end_ = 0;
   Micros last_beat_ = 0;
   bool has_news_ = true;  ///< the coordinator waits for a heartbeat
+  bool is_leaving_ = false;
+  bool is_released_ = false;
 };
 
 }  // namespace trireme::ps
