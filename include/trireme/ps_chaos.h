@@ -53,6 +53,7 @@ struct ChaosResult {
   std::size_t faults_in_moves = 0;    ///< kills and pauses while a shard moved
   std::size_t faults_in_rejoins = 0;  ///< of a server that fetched the state of its shards
   std::size_t moves = 0;              ///< of shards
+  std::size_t restarts = 0;           ///< of servers that handed their shards over first
   std::uint64_t acknowledged = 0;     ///< pushes
   std::uint64_t lost = 0;             ///< acknowledged, but not there
   std::uint64_t doubled = 0;          ///< there more often than pushed
@@ -71,6 +72,7 @@ struct ChaosResult {
   std::optional<double> touched_loss{};
   /// The same while a shard moved.
   Seconds move_p99{};
+  Seconds restart_p99{};  ///< the same while a server was restarted
   Seconds join_p99{};  ///< until a new worker may push
   Seconds push_p50{};  ///< of all pushes
   Seconds elapsed{};

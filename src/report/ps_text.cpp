@@ -236,8 +236,9 @@ Json loss_json(const std::optional<double>& loss) {
 }
 
 std::string chaos_faults_text(const ps::ChaosResult& r) {
-  std::string text = fmt::format("{} kills, {} pauses and {} moves of shards in {}\n", r.kills,
-                                 r.pauses, r.moves, to_text(r.elapsed));
+  std::string text =
+      fmt::format("{} kills, {} pauses, {} planned restarts and {} moves of shards in {}\n",
+                  r.kills, r.pauses, r.restarts, r.moves, to_text(r.elapsed));
   text += fmt::format("killed: {}\npaused: {}\n", roles_text(r.kills_by_role),
                       roles_text(r.pauses_by_role));
   return text + fmt::format("{} of these during moves, {} during rejoins\n\n", r.faults_in_moves,
@@ -260,6 +261,8 @@ std::string ps_chaos_text(const ps::ChaosResult& r) {
          chaos_line("throughput other shards lost meanwhile", "", loss_text(r.untouched_loss)) +
          chaos_line("throughput that server's shards lost", "", loss_text(r.touched_loss)) +
          chaos_line("longest wait in a move, 99th percentile", "", milliseconds_text(r.move_p99)) +
+         chaos_line("longest wait in a planned restart, 99th percentile", "",
+                    milliseconds_text(r.restart_p99)) +
          chaos_line("a worker joins, 99th percentile", "", milliseconds_text(r.join_p99)) +
          chaos_line("push, median", "", fmt::format("{:.2f} ms", milliseconds(r.push_p50)));
 }
@@ -272,6 +275,7 @@ std::string ps_chaos_json(const ps::ChaosResult& result) {
                   {"faults_in_moves", result.faults_in_moves},
                   {"faults_in_rejoins", result.faults_in_rejoins},
                   {"moves", result.moves},
+                  {"restarts", result.restarts},
                   {"acknowledged", result.acknowledged},
                   {"lost", result.lost},
                   {"doubled", result.doubled},
@@ -283,6 +287,7 @@ std::string ps_chaos_json(const ps::ChaosResult& result) {
                   {"untouched_loss", loss_json(result.untouched_loss)},
                   {"touched_loss", loss_json(result.touched_loss)},
                   {"move_p99_ms", milliseconds(result.move_p99)},
+                  {"restart_p99_ms", milliseconds(result.restart_p99)},
                   {"join_p99_ms", milliseconds(result.join_p99)},
                   {"push_p50_ms", milliseconds(result.push_p50)},
                   {"elapsed_s", result.elapsed.count}};

@@ -32,6 +32,7 @@ void survive(const ChaosOptions& options) {
   }
   EXPECT_EQ(std::accumulate(result.kills_by_role.begin(), result.kills_by_role.end(), 0U),
             result.kills);
+  EXPECT_GT(result.restarts, 0U);
   EXPECT_GT(result.faults_in_moves, 0U);
   EXPECT_GT(result.faults_in_rejoins, 0U);
   EXPECT_GT(result.delaying_kills, 0U);

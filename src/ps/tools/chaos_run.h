@@ -36,6 +36,7 @@ enum class ChaosAct : std::uint8_t {
   PauseCoordinator,
   KillWorker,
   PauseWorker,
+  Restart,
   Move,
   MoveAndKill,
   MoveAndPause,
@@ -80,6 +81,7 @@ class ChaosRun {
 
   void strike();
   void kill(const Victim& victim);
+  void restart(const Victim& victim);
   void kill_rejoining(const Victim& victim);
   void pause_rejoining(const Victim& victim);
   void pause(const Victim& victim);

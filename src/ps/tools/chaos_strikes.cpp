@@ -13,10 +13,13 @@ namespace {
 /// All of them, the kills of servers twice.
 std::vector<ChaosAct> all_acts() {
   using enum ChaosAct;
-  return {KillHead,  KillMiddle,      KillTail,         KillHead,     KillMiddle,
-          KillTail,  KillRejoining,   PauseRejoining,   PauseHead,    PauseMiddle,
-          PauseTail, KillCoordinator, PauseCoordinator, KillWorker,   PauseWorker,
-          Move,      MoveAndKill,     MoveAndKill,      MoveAndPause, MoveAndKillCoordinator};
+  return {KillHead,         KillMiddle,     KillTail,
+          KillHead,         KillMiddle,     KillTail,
+          KillRejoining,    PauseRejoining, PauseHead,
+          PauseMiddle,      PauseTail,      KillCoordinator,
+          PauseCoordinator, KillWorker,     PauseWorker,
+          Restart,          Move,           MoveAndKill,
+          MoveAndKill,      MoveAndPause,   MoveAndKillCoordinator};
 }
 
 }  // namespace
@@ -60,6 +63,15 @@ void ChaosRun::kill(const Victim& victim) {
   servers_[victim.server]->kill();
   count_kill(victim.role);
   wait_up_to(200);
+  start_server(victim.server);
+}
+
+/// As for a new version: it hands its shards over before it ends.
+void ChaosRun::restart(const Victim& victim) {
+  note(fmt::format("restart server {}, a {}", victim.server, to_text(victim.role)));
+  begin_strike(Strike::Kind::Restart);
+  servers_[victim.server]->terminate(kChaosRecovery);
+  ++result_.restarts;
   start_server(victim.server);
 }
 
@@ -181,6 +193,8 @@ void ChaosRun::strike() {
       return kill_worker();
     case ChaosAct::PauseWorker:
       return pause_worker();
+    case ChaosAct::Restart:
+      return restart(server_that_is(any_role()));
     case ChaosAct::Move:
       return move_shard();
     case ChaosAct::MoveAndKill:

@@ -115,11 +115,14 @@ void tally_times(const Ledgers& ledgers, std::span<const Strike> strikes, Second
   const std::vector<double> longest = delays(ledgers, strikes, lease_micros);
   std::vector<double> failovers;
   std::vector<double> moves;
+  std::vector<double> restarts;
   for (std::size_t i = 0; i < strikes.size(); ++i) {
     if (strikes[i].kind == Strike::Kind::KillServer && longest[i] > 0) {
       failovers.push_back(longest[i]);
     } else if (strikes[i].kind == Strike::Kind::MoveShard) {
       moves.push_back(longest[i]);
+    } else if (strikes[i].kind == Strike::Kind::Restart) {
+      restarts.push_back(longest[i]);
     }
   }
   std::vector<double> joins;
@@ -132,6 +135,7 @@ void tally_times(const Ledgers& ledgers, std::span<const Strike> strikes, Second
   result.failover_p50 = {quantile(failovers, 0.5)};
   result.failover_p99 = {quantile(failovers, 0.99)};
   result.move_p99 = {quantile(moves, 0.99)};
+  result.restart_p99 = {quantile(restarts, 0.99)};
   result.join_p99 = {quantile(joins, 0.99)};
   result.push_p50 = {median_latency(ledgers)};
 }

@@ -12,9 +12,9 @@
 
 namespace trireme::ps {
 
-/// A fault. Delays of kills and moves are measured.
+/// A fault. Delays of kills, moves and restarts are measured.
 struct Strike {
-  enum class Kind : std::uint8_t { KillServer, MoveShard, Other };
+  enum class Kind : std::uint8_t { KillServer, MoveShard, Restart, Other };
   Kind kind{};
   Micros time = 0;
   std::vector<bool> touched{};  ///< KillServer: by shard, whether the server had a replica

@@ -1,13 +1,16 @@
 #include "ps/tools/child_process.h"
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
+#include <thread>
 
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "comm/net/deadline.h"
 #include "comm/net/fd.h"
 
 namespace trireme::ps {
@@ -64,6 +67,21 @@ void ChildProcess::kill() {
     ::waitpid(pid_, nullptr, 0);
     pid_ = -1;
   }
+}
+
+bool ChildProcess::terminate(Seconds patience) {
+  constexpr std::chrono::milliseconds kLook{1};
+  signal(SIGTERM);
+  const comm::Deadline deadline = comm::deadline_in(patience);
+  while (pid_ > 0 && ::waitpid(pid_, nullptr, WNOHANG) == 0) {
+    if (comm::passed(deadline)) {
+      kill();
+      return false;
+    }
+    std::this_thread::sleep_for(kLook);
+  }
+  pid_ = -1;
+  return true;
 }
 
 void ChildProcess::pause() {

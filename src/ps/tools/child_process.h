@@ -6,6 +6,8 @@
 
 #include <sys/types.h>
 
+#include "trireme/units.h"
+
 namespace trireme::ps {
 
 class ChildProcess {
@@ -18,6 +20,8 @@ class ChildProcess {
   ChildProcess& operator=(const ChildProcess&) = delete;
 
   void kill();
+  /// Asks it to end by SIGTERM and waits for that; kills it after `patience`. Returns whether it ended by itself.
+  bool terminate(Seconds patience);
   void pause();
   void resume();
 
