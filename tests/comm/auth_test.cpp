@@ -124,7 +124,7 @@ TEST(Handshake, ReportsSecretMismatchToBothSides) {
             "the server has another secret than this side; give every rank of the job the same "
             "one, and check the address");
   EXPECT_EQ(server,
-            "the client refused this connection: its secret is another; give every rank of the job "
+            "the client refused this connection: its secret differs; give every rank of the job "
             "the same one, and check the address");
 }
 

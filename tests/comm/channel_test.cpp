@@ -211,8 +211,7 @@ TEST(Channel, ReportsSecretMismatchOnBothSides) {
   other.secret = Secret::random();
   const Opened both = open_both(other, options_for(Side::Server));
   EXPECT_NE(both.client_error.find("another secret"), std::string::npos) << both.client_error;
-  EXPECT_NE(both.server_error.find("its secret is another"), std::string::npos)
-      << both.server_error;
+  EXPECT_NE(both.server_error.find("its secret differs"), std::string::npos) << both.server_error;
 }
 
 /// The server's answer to a client that sends these bytes, and perhaps closes; it must come at

@@ -385,7 +385,7 @@ void move_between_shared_and_own_memory(World& world) {
 
 // A sequence of calls of different lengths, so that their chunks are anywhere in staging memory, written with either
 // kind of store.
-TEST(CollectivesOfOneHost, WrapAroundStagingMemory) {
+TEST(CollectivesOnOneHost, WrapAroundStagingMemory) {
   for (const TransportKind kind : {TransportKind::InProcess, TransportKind::SharedMemory}) {
     for (const Rank ranks : {2, 3}) {
       run_ranks(kind, ranks, [](World& world) {
@@ -403,7 +403,7 @@ TEST(CollectivesOfOneHost, WrapAroundStagingMemory) {
 }
 
 // Some ranks have shared-memory buffers, the others private ones: both senders and receivers.
-TEST(CollectivesOfOneHost, MixSharedAndPrivateBuffers) {
+TEST(CollectivesOnOneHost, MixSharedAndPrivateBuffers) {
   for (const TransportKind kind : {TransportKind::InProcess, TransportKind::SharedMemory}) {
     for (const Rank ranks : {2, 3, 5}) {
       run_ranks(kind, ranks, move_between_shared_and_own_memory);

@@ -276,9 +276,9 @@ void send_words(World& world) {
   }
 }
 
-class OnThePath : public Proxied {};
+class ManInTheMiddle : public Proxied {};
 
-TEST_F(OnThePath, RankTrafficIsUnreadable) {
+TEST_F(ManInTheMiddle, RankTrafficIsUnreadable) {
   for (const bool encrypt : {false, true}) {
     WorldOptions options = encrypted();
     options.encrypt = encrypt;
@@ -291,7 +291,7 @@ TEST_F(OnThePath, RankTrafficIsUnreadable) {
   }
 }
 
-TEST_F(OnThePath, StoreTrafficIsUnreadable) {
+TEST_F(ManInTheMiddle, StoreTrafficIsUnreadable) {
   const Secret secret = Secret::random();
   for (const Encryption encryption : {Encryption::None, Encryption::Tls}) {
     const TcpStoreServer server(served(secret, encryption));
@@ -307,7 +307,7 @@ TEST_F(OnThePath, StoreTrafficIsUnreadable) {
   }
 }
 
-TEST_F(OnThePath, DetectsTamperedData) {
+TEST_F(ManInTheMiddle, DetectsTamperedData) {
   for (const std::size_t connection : {std::size_t{0}, std::size_t{1}}) {
     for (const Way way : {Way::ToServer, Way::ToClient}) {
       for (const std::size_t byte : {std::size_t{5000}, std::size_t{300'000}}) {
@@ -334,7 +334,7 @@ TEST_F(OnThePath, DetectsTamperedData) {
   }
 }
 
-TEST_F(OnThePath, ToleratesDelayAndFragmentation) {
+TEST_F(ManInTheMiddle, ToleratesDelayAndFragmentation) {
   for (const Meddling& meddling : {Meddling{.delay = {0.005}}, Meddling{.dribble = 900}}) {
     Pair pair(meddling, encrypted(2, kPatient));
     for (const Ending& ending : pair.run([](World& world) {

@@ -379,9 +379,9 @@ std::vector<Disagreement> disagreements() {
   return all;
 }
 
-class Disagree : public testing::TestWithParam<TransportKind> {};
+class CallMismatch : public testing::TestWithParam<TransportKind> {};
 
-TEST_P(Disagree, EveryRankReportsItAndSurvivorsContinue) {
+TEST_P(CallMismatch, EveryRankReportsItAndSurvivorsContinue) {
   const NothingLeft nothing_left;
   for (const Disagreement& d : disagreements()) {
     const SharedBoard board;
@@ -410,7 +410,7 @@ TEST_P(Disagree, EveryRankReportsItAndSurvivorsContinue) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Disagree, testing::ValuesIn(test::transports()),
+INSTANTIATE_TEST_SUITE_P(All, CallMismatch, testing::ValuesIn(test::transports()),
                          test::transport_name);
 
 }  // namespace

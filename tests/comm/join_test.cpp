@@ -73,10 +73,10 @@ void expect_joined_twice(const std::string& text, Rank rank, pid_t a, pid_t b) {
   EXPECT_TRUE(text == message(a, b) || text == message(b, a)) << text;
 }
 
-class JoinedTwice : public testing::TestWithParam<WorldCase> {};
+class DuplicateRank : public testing::TestWithParam<WorldCase> {};
 
 /// Two processes claim rank 1 at the same moment. One is rejected; the world is not disturbed.
-TEST_P(JoinedTwice, RejectsOnlySecondProcess) {
+TEST_P(DuplicateRank, RejectsOnlySecondProcess) {
   const Place place;
   std::vector<Process> twins;
   twins.push_back(place.start(1, 3, GetParam().options));
@@ -93,7 +93,7 @@ TEST_P(JoinedTwice, RejectsOnlySecondProcess) {
 }
 
 /// Rank 0 serves the store, so its twin cannot.
-TEST_P(JoinedTwice, ReportsSecondRankZero) {
+TEST_P(DuplicateRank, ReportsSecondRankZero) {
   const Place place;
   std::vector<Process> twins;
   twins.push_back(place.start(0, 2, GetParam().options));
@@ -107,7 +107,7 @@ TEST_P(JoinedTwice, ReportsSecondRankZero) {
   EXPECT_EQ(one.result(), "sum 3");
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, JoinedTwice, testing::ValuesIn(world_cases()),
+INSTANTIATE_TEST_SUITE_P(Ways, DuplicateRank, testing::ValuesIn(world_cases()),
                          [](const auto& param) { return param.param.name; });
 
 /// Joins using only environment variables, as ranks of one host do.
@@ -197,9 +197,9 @@ std::vector<Difference> differences() {
   return all;
 }
 
-class OptionsThatDiffer : public testing::TestWithParam<Difference> {};
+class MismatchedOptions : public testing::TestWithParam<Difference> {};
 
-TEST_P(OptionsThatDiffer, AreReportedToAllRanks) {
+TEST_P(MismatchedOptions, AreReportedToAllRanks) {
   const Place place;
   Process zero = place.start(0, 3, GetParam().zero);
   Process one = place.start(1, 3, GetParam().one);
@@ -224,12 +224,12 @@ TEST_P(OptionsThatDiffer, AreReportedToAllRanks) {
   EXPECT_EQ(two.result(), text);
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, OptionsThatDiffer, testing::ValuesIn(differences()),
+INSTANTIATE_TEST_SUITE_P(Ways, MismatchedOptions, testing::ValuesIn(differences()),
                          [](const auto& param) { return param.param.name; });
 
-class OptionsThatMayDiffer : public testing::TestWithParam<WorldCase> {};
+class CompatibleOptions : public testing::TestWithParam<WorldCase> {};
 
-TEST_P(OptionsThatMayDiffer, DoNotPreventJoining) {
+TEST_P(CompatibleOptions, DoNotPreventJoining) {
   const Place place;
   WorldOptions other = GetParam().options;
   other.bind = "127.0.0.2";
@@ -243,7 +243,7 @@ TEST_P(OptionsThatMayDiffer, DoNotPreventJoining) {
   EXPECT_EQ(one.result(), "sum 3");
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, OptionsThatMayDiffer, testing::ValuesIn(world_cases()),
+INSTANTIATE_TEST_SUITE_P(Ways, CompatibleOptions, testing::ValuesIn(world_cases()),
                          [](const auto& param) { return param.param.name; });
 
 /// Whichever joins first, and without waiting for a rank that nobody starts.

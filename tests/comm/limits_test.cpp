@@ -59,7 +59,7 @@ TEST(FileSizeLimit, FailsJoinOverSharedMemory) {
       return "no error";
     });
     EXPECT_EQ(rank.result(),
-              "cannot make shared memory 16 MiB large: File too large: files are limited to 8 MiB; "
+              "cannot create shared memory of 16 MiB: File too large: files are limited to 8 MiB; "
               "raise the limit (ulimit -f unlimited)");
   }
 }
@@ -80,7 +80,7 @@ TEST(FileSizeLimit, FailsAllocationAndWorldContinues) {
     return text;
   });
   const std::string text = rank.result();
-  EXPECT_TRUE(text.starts_with("cannot make shared memory ")) << text;
+  EXPECT_TRUE(text.starts_with("cannot create shared memory of ")) << text;
   EXPECT_TRUE(text.ends_with("files are limited to 48 MiB; raise the limit (ulimit -f unlimited)"))
       << text;
 }

@@ -27,7 +27,7 @@ class Process {
   explicit Process(const std::function<std::string()>& body) {
     std::array<int, 2> ends{};
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
-      throw std::runtime_error("cannot make a socket pair");
+      throw std::runtime_error("cannot create a socket pair");
     }
     result_ = comm::Fd(ends[0]);
     const comm::Fd out(ends[1]);

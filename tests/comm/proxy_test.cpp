@@ -302,7 +302,7 @@ TEST_F(Proxied, ReportsUnreachableStore) {
                [&] { (void)store.get("key", soon()); });
 }
 
-// Strangers.
+// Foreign peers.
 
 /// A stranger that connects and does not belong to the job.
 struct Stranger {
@@ -371,7 +371,7 @@ void expect_refused(const Stranger& stranger, const Address& server) {
   EXPECT_LT(best, 0.1) << stranger.name;
 }
 
-TEST(Strangers, RanksRejectThemAndStillConnect) {
+TEST(ForeignPeers, RanksRejectThemAndStillConnect) {
   const Secret secret = Secret::random();
   const auto one = make_tcp_transport(parts_of(1, secret));
   std::thread answering([&] { one->connect({{.rank = 0}}, soon()); });
@@ -399,7 +399,7 @@ TEST(Strangers, RanksRejectThemAndStillConnect) {
   }
 }
 
-TEST(Strangers, StoreRejectsThemAndStillServes) {
+TEST(ForeignPeers, StoreRejectsThemAndStillServes) {
   const Secret secret = Secret::random();
   const TcpStoreServer server({.listen = {}, .secret = secret});
   for (const Stranger& stranger : strangers(Purpose::Store)) {
@@ -411,7 +411,7 @@ TEST(Strangers, StoreRejectsThemAndStillServes) {
 }
 
 /// All of them at once while a world forms, and some that send nothing and stay.
-TEST(Strangers, DoNotPreventWorldFromForming) {
+TEST(ForeignPeers, DoNotPreventWorldFromForming) {
   MemoryStore store;
   std::vector<Fd> silent;
   std::vector<std::thread> callers;

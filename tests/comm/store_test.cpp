@@ -200,7 +200,7 @@ TEST(TcpStore, ReportsSecretMismatchOnBothSides) {
     const TcpStore store({.server = server.address(), .secret = Secret::random()}, soon());
   });
   EXPECT_LT(since(begin).count, 1.0);
-  EXPECT_TRUE(refused_with(server, "its secret is another"));
+  EXPECT_TRUE(refused_with(server, "its secret differs"));
 }
 
 TEST(TcpStore, RejectsForeignClientsWhileServingOthers) {

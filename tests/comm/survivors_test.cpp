@@ -32,7 +32,7 @@ class Survivors : public testing::TestWithParam<TransportKind> {};
 
 /// A rank that was declared dead and wakes later may not write into others' memory, nor continue by itself. The others
 /// have finished everything, or are still running, when it wakes.
-class GivenUp : public testing::TestWithParam<TransportKind> {
+class AbandonedRank : public testing::TestWithParam<TransportKind> {
  protected:
   static constexpr Rank kRanks = 3;
 
@@ -67,7 +67,7 @@ class GivenUp : public testing::TestWithParam<TransportKind> {
   }
 };
 
-TEST_P(GivenUp, DoesNotContinueAloneAfterWaking) {
+TEST_P(AbandonedRank, DoesNotContinueAloneAfterWaking) {
   stop_last_rank([](Group& rest, const std::function<void()>& wake) {
     if (rest.rank() == 0) {
       wake();
@@ -77,7 +77,7 @@ TEST_P(GivenUp, DoesNotContinueAloneAfterWaking) {
   });
 }
 
-TEST_P(GivenUp, DoesNotContinueAloneWhenAllOthersHaveLeft) {
+TEST_P(AbandonedRank, DoesNotContinueAloneWhenAllOthersHaveLeft) {
   stop_last_rank([](Group& rest, const std::function<void()>& wake) {
     if (rest.rank() == 0 && fork() == 0) {  // outlives all ranks that know of it
       sleep_for(0.5);
@@ -127,11 +127,11 @@ void expect_two_continue(const WorldOptions& options) {
   }
 }
 
-TEST_P(GivenUp, MidMessageDoesNotBlockOthers) {
+TEST_P(AbandonedRank, MidMessageDoesNotBlockOthers) {
   expect_two_continue({.deadline = {0.3}, .transport = GetParam()});
 }
 
-TEST(GivenUpByTls, MidMessageDoesNotBlockOthers) {
+TEST(AbandonedRankOverTls, MidMessageDoesNotBlockOthers) {
   expect_two_continue({.deadline = {0.3}, .transport = TransportKind::Tcp, .encrypt = true});
 }
 
@@ -152,7 +152,7 @@ TEST_F(Hosts, AbandonedRankMidMessageDoesNotBlockOthers) {
 std::string process_transport_name(const testing::TestParamInfo<TransportKind>& param) {
   return std::string(to_text(param.param));
 }
-INSTANTIATE_TEST_SUITE_P(Processes, GivenUp, testing::ValuesIn(test::process_transports()),
+INSTANTIATE_TEST_SUITE_P(Processes, AbandonedRank, testing::ValuesIn(test::process_transports()),
                          process_transport_name);
 
 TEST(Groups, WakingRankDoesNotWriteToPeerMemory) {
