@@ -52,7 +52,7 @@ typedef enum trireme_status TRIREME_ENUM_TYPE {
   TRIREME_SYSTEM,        /* the machine refused: memory is short, an address is in use */
   TRIREME_PEER_MISMATCH, /* ranks made different calls */
   TRIREME_PEER_DIED,     /* a rank's process ended without leaving */
-  TRIREME_PEER_STOPPED,  /* a rank gave no sign of life for the deadline */
+  TRIREME_PEER_STOPPED,  /* a rank was silent for longer than the deadline */
   TRIREME_PEER_LEFT,     /* a rank left the world while others were waiting for it */
   TRIREME_PEER_LATE,     /* a rank is alive but did not reach the operation in time */
   TRIREME_PEER_CORRUPT,  /* the bytes received are not the bytes sent */

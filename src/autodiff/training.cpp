@@ -263,7 +263,7 @@ class Training {
   ValueId scale_alone(std::size_t k) {
     if (std::isfinite(options_.clip_limit)) {
       throw Error(ErrorKind::Usage,
-                  "gradients cannot be clipped by the norm of all of them where each parameter is "
+                  "gradients cannot be clipped by their global norm if each parameter is "
                   "updated alone; do not clip (--clip 0)");
     }
     if (loss_scale_.valid()) {

@@ -184,7 +184,7 @@ void add_options(Command& command, PlanArguments& args) {
   command.add_flag("--overlap-tensor", args.planner.overlap_tensor,
                    "tensor-parallel communication overlaps with computation");
   command.add_option("--memory-limit", args.planner.memory_limit,
-                     "memory of a device, such as 70GB (default: 92 % of what it has)");
+                     "memory of a device, such as 70GB (default: 92 % of its memory)");
   command.add_option(
       "--tokens", args.tokens,
       "tokens to train on, such as 15T: also print the time, energy and money of all steps");

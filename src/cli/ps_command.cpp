@@ -85,7 +85,7 @@ void bench(const PsBenchArguments& args) {
   }
   if (bench.redis.empty()) {
     fmt::print(stderr,
-               "trireme: {} does not exist: Redis is left out; install redis-server, or name it "
+               "trireme: {} does not exist: skipping Redis; install redis-server, or name it "
                "with --redis\n",
                args.redis);
   }
@@ -101,7 +101,7 @@ void add_bench(Command& ps) {
   command->add_option("--depth", args->depth, "operations in flight, besides one at a time",
                       count_from(1));
   command->add_option("--time", args->time, "measuring time per system, size and depth");
-  command->add_option("--redis", args->redis, "the Redis server; left out if it does not exist");
+  command->add_option("--redis", args->redis, "the Redis server; skipped if it does not exist");
   command->add_flag("--json", args->json, "print JSON");
   command->callback([args] { bench(*args); });
 }

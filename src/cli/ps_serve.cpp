@@ -196,7 +196,7 @@ void add_ps_serve(Command& ps, Outcome& outcome) {
   command->add_option("--number", args->number, "for a server: different for each one",
                       integer_in(0, std::numeric_limits<std::uint32_t>::max() - 1));
   command->add_option("--reactors", args->reactors,
-                      "for a server: threads, each with shards of its own; auto: one per core");
+                      "for a server: threads, each with its own shards; auto: one per core");
   command->add_option("--shards", args->shards,
                       "for the coordinator: number of shards of the tables; a snapshot has its own",
                       integer_in(1, 1 << 16));

@@ -99,7 +99,8 @@ void add_server_options(Command* command, RunServers& servers) {
       [&servers](const std::string& text) {
         servers.lease = parsed("--ps-lease", text, parse_seconds);
       },
-      "with --sync ps: how long a server may be silent; that of the servers at --ps (default: "
+      "with --sync ps: how long a server may be silent; the same as for the servers at --ps "
+      "(default: "
       "2s)");
 }
 

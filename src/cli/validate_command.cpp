@@ -23,7 +23,7 @@ MeasuredRuns load_runs(const std::string& path) {
   if (runs.runs.empty()) {
     throw Error(
         ErrorKind::Input,
-        fmt::format("{}: none of its {} rows can be used{}", path, runs.skipped.size(),
+        fmt::format("{}: none of its {} rows is usable{}", path, runs.skipped.size(),
                     runs.skipped.empty() ? ""
                                          : fmt::format("; line {}: {}", runs.skipped.front().line,
                                                        runs.skipped.front().reason)));

@@ -114,7 +114,7 @@ std::vector<ClusterRow> blackwell() {
                        "directions together"},
        .network = LinkRow{5e-6, 50e9,
                           "assumed: one 400 Gb/s card per GPU, as in the DGX H100 whose boards it "
-                          "replaces; the HGX board has no network of its own"},
+                          "replaces; the HGX board has no network"},
        .gamma = three_passes(8e12),
        .notes = {kAssumedAlpha, kAssumedGamma, kOneWay}},
       {.name = "dgx-b200",
@@ -324,7 +324,7 @@ NodeKind preset_nodes(std::string_view name, int devices) {
   const ClusterRow& row = find_cluster_row(to_lower(given.name));
   if (!row.node || !row.network) {
     throw Error(ErrorKind::Usage,
-                fmt::format("'{}' cannot be joined with others: it has no links of its own in a "
+                fmt::format("'{}' cannot be combined with others: it has no links in a "
                             "node and between nodes; write a cluster file",
                             name));
   }

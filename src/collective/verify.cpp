@@ -111,7 +111,7 @@ class Verifier {
     }
     if (schedule_.operation == Operation::Barrier) {
       if (includes(taken, incoming)) {
-        complain_here(m, block, "it tells the receiver nothing new");
+        complain_here(m, block, "it brings the receiver nothing new");
       }
     } else if (overlap(taken, incoming)) {
       complain_here(m, block, "a contribution would be counted twice");

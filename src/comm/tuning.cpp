@@ -39,8 +39,7 @@ std::vector<std::string> row_problems(const TuningRow& row) {
     return {fmt::format("{} does not do {}", to_text(row.method), to_text(row.operation))};
   }
   if (row.method.kind == Method::Kind::Direct && !memory) {
-    return {fmt::format("direct needs ranks that see one another's memory, not {}",
-                        to_text(row.transport))};
+    return {fmt::format("direct needs ranks that share memory, not {}", to_text(row.transport))};
   }
   if (row.method.kind == Method::Kind::Scheduled &&
       !properties(row.method.algorithm).bit_identical) {

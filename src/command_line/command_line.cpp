@@ -243,7 +243,7 @@ const Command& Command::subcommand(const std::string& name) const {
     }
   }
   require(!names.empty(),
-          fmt::format("{} has no commands of its own; leave out {}", full_name(), in_quotes(name)));
+          fmt::format("{} has no subcommands; leave out {}", full_name(), in_quotes(name)));
   throw Error(ErrorKind::Usage, unknown_name("command", name, names));
 }
 

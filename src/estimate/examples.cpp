@@ -61,7 +61,7 @@ Example intensity() {
                               fmt::format("{}, {} of the peak", to_text(FlopRate{reached}),
                                           percent(reached / h100.peak.count)))},
           .tables = {},
-          .notes = {"Above the ridge an op is bound by computing, below it by memory."}};
+          .notes = {"Above the ridge an op is compute-bound, below it memory-bound."}};
 }
 
 Example mfu() {
@@ -169,7 +169,7 @@ Example recomputation() {
                           none.model / some.hardware,
                           fmt::format("MFU = {:.4g} HFU", none.model / some.hardware))},
       .tables = {},
-      .notes = {"HFU counts what is executed, MFU what the model needs: 3 / (3 + rho).",
+      .notes = {"HFU counts executed FLOPs, MFU model FLOPs: 3 / (3 + rho).",
                 "See it counted: trireme estimate --model gpt2-small --recompute full"}};
 }
 
@@ -326,7 +326,7 @@ Example llama65b() {
       .tables = {{.title = "by what is kept for each parameter, without activations",
                   .columns = {"recipe", "bytes", "65 B need", "192 GB hold"},
                   .rows = {}}},
-      .notes = {"457 GB is not what Adam takes: that is 16 bytes for each parameter. Its recipe is "
+      .notes = {"457 GB is not Adam's memory, which is 16 bytes for each parameter. Its recipe is "
                 "not known."}};
   for (const MemoryRecipe& recipe : memory_recipes()) {
     e.tables[0].rows.push_back({recipe.name, fmt::format("{:g}", recipe.total()),

@@ -100,10 +100,9 @@ GraphEstimate estimate_graph(const Graph& graph) {
 Graph training_step(const Architecture& architecture, const StepOptions& options) {
   require_valid(architecture);
   if (!architecture.is_buildable()) {
-    throw Error(
-        ErrorKind::Usage,
-        fmt::format("model {}: no graph is made of experts with a hidden width of their own",
-                    architecture.model.name));
+    throw Error(ErrorKind::Usage,
+                fmt::format("model {}: no graph supports experts with a separate hidden width",
+                            architecture.model.name));
   }
   ModelConfig config = architecture.model;
   config.dtype = options.dtype;

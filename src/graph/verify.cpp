@@ -103,7 +103,7 @@ class Verifier {
     std::set<std::string_view> names;
     for (const Output& output : graph_.outputs()) {
       if (!exists(output.value) || !names.insert(output.name).second) {
-        fail(fmt::format("output {} is there twice, or is of no value", output.name));
+        fail(fmt::format("output {} is listed twice, or has no value", output.name));
       }
     }
     std::set<ValueId> targets;

@@ -150,7 +150,7 @@ void check_hugging_face_export(const WeightedModel& model, const HuggingFaceExpo
   if (fs::exists(to.folder, error) &&
       (!fs::is_directory(to.folder, error) || !fs::is_empty(to.folder, error))) {
     throw Error(ErrorKind::Usage,
-                fmt::format("{} is there already and not empty; a model is exported into a new "
+                fmt::format("{} exists and is not empty; a model is exported into a new "
                             "folder, so that none is lost",
                             to.folder));
   }

@@ -260,7 +260,7 @@ Model make_model(const ModelConfig& config, const BatchShape& batch) {
   require_valid(config);
   if (batch.sequences < 1 || batch.length < 1 || batch.length > config.context) {
     throw Error(ErrorKind::Usage,
-                fmt::format("a batch of {} sequences of {} tokens does not go with model {}, whose "
+                fmt::format("a batch of {} sequences of {} tokens does not suit model {}, whose "
                             "context is {}",
                             batch.sequences, batch.length, config.name, config.context));
   }
@@ -272,16 +272,15 @@ Model make_decode_model(const ModelConfig& config, const DecodeShape& shape) {
   const bool fits = shape.sequences >= 1 && shape.tokens >= 1 && shape.capacity >= shape.tokens &&
                     shape.capacity <= config.context;
   if (!fits) {
-    throw Error(
-        ErrorKind::Usage,
-        fmt::format("{} tokens at a time of a sequence of {} do not go with model {}, whose "
-                    "context is {}",
-                    shape.tokens, shape.capacity, config.name, config.context));
+    throw Error(ErrorKind::Usage,
+                fmt::format("{} tokens at a time of a sequence of {} do not suit model {}, whose "
+                            "context is {}",
+                            shape.tokens, shape.capacity, config.name, config.context));
   }
   if (config.depth_capacity > 0) {
     throw Error(ErrorKind::Usage,
                 fmt::format("model {} picks tokens among all of a sequence (mixture of depths), so "
-                            "it cannot generate one token after the other",
+                            "it cannot generate token by token",
                             config.name));
   }
   ModelConfig own = config;

@@ -94,8 +94,8 @@ void WeightFiles::add_index() {
     const Tensor* found = find(tensor);
     if (found == nullptr || found->file != file) {
       throw Error(ErrorKind::Input,
-                  fmt::format("{}: tensor {} is not in {}, where the index has it", path_,
-                              in_quotes(tensor), file));
+                  fmt::format("{}: tensor {} is missing from {}, although the index lists it there",
+                              path_, in_quotes(tensor), file));
     }
   }
 }

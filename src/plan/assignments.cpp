@@ -216,8 +216,8 @@ class AssignmentResolver {
       constexpr std::string_view kReasons[]{"an input is on every device that reads it", "",
                                             "a state is stored with its parameter",
                                             "it is computed: assign the op of this name under ops"};
-      refuse(fmt::format("{} cannot have a {} of its own: {}", value.name,
-                         to_text(row.location->unit), kReasons[position_of(value.origin)]));
+      refuse(fmt::format("{} cannot have its own {}: {}", value.name, to_text(row.location->unit),
+                         kReasons[position_of(value.origin)]));
     }
     homes_[id].add(row.selector, stage_of(*row.location, table_),
                    fmt::format("the {} of {}", to_text(row.location->unit), value.name));

@@ -22,7 +22,7 @@ Parallelism pipeline(const PipelineTable& table) {
                   .by = "",
                   .classic = ClassicView::Model,
                   .operators = OperatorView::InterOp,
-                  .why = "each device has other layers; micro-batches pass through them"};
+                  .why = "each device has different layers; micro-batches pass through them"};
   if (table.copies > 1) {
     row.classic = ClassicView::Both;
     row.why = fmt::format(
@@ -77,7 +77,7 @@ Parallelism zero(int stage) {
           .by = fmt::format("ZeRO stage {}", stage),
           .classic = ClassicView::Neither,
           .operators = OperatorView::Neither,
-          .why = fmt::format("each device keeps a part of the {}; what it computes stays the same",
+          .why = fmt::format("each device keeps a part of the {}; its computation stays the same",
                              kKept[stage])};
 }
 

@@ -73,7 +73,7 @@ PipeLocation read_location(const JsonObject& row, PipeLocation::Unit unit) {
 std::optional<PipeLocation> read_location(const JsonObject& row) {
   const bool stage = row.find("stage") != nullptr;
   if (stage && row.find("device") != nullptr) {
-    row.fail("device", "and stage are both there; leave out one of them");
+    row.fail("device", "and stage are both given; leave out one of them");
   }
   if (!stage && row.find("device") == nullptr) {
     return std::nullopt;

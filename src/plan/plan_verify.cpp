@@ -17,10 +17,11 @@ std::vector<std::string> schedule_problems(const Plan& plan, const PipelineOptio
   try {
     const PipelineSchedule& row = find_pipeline_schedule(plan.schedule);
     if (row.name == kTokenSchedule) {
-      return {fmt::format(
-          "{} divides sequences, and plans divide the batch: it can be timed and drawn by trireme "
-          "pipeline, not run; use gpipe, or shard the sequence along context",
-          kTokenSchedule)};
+      return {
+          fmt::format("{} divides sequences, but plans divide the batch: it can be timed and drawn "
+                      "with trireme "
+                      "pipeline, not run; use gpipe, or shard the sequence along context",
+                      kTokenSchedule)};
     }
     return options.ranks > 1 ? problems(row, options) : std::vector<std::string>{};
   } catch (const Error& error) {

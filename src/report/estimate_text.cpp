@@ -235,14 +235,14 @@ class Text {
           fmt::format("peak {} ({}, dense), memory {}", r_.peak ? to_text(*r_.peak) : kUnknown,
                       r_.request.peak_type, memory ? to_text(*memory) : kUnknown));
     if (r_.roofline) {
-      line("  above {:.0f} FLOP/byte an op is bound by computing, below by memory",
+      line("  above {:.0f} FLOP/byte an op is compute-bound, below memory-bound",
            r_.roofline->ridge());
     } else {
-      line("  a rate is unknown, so there are no times: nothing is guessed");
+      line("  a rate is unknown, so no times are shown");
     }
     ops();
     if (r_.best) {
-      at_best("at best", *r_.best, "every op at its bound, one after the other");
+      at_best("at best", *r_.best, "every op at its bound, in sequence");
       at_best("fused", *r_.best_fused, "and element-wise ops in one pass");
     }
   }

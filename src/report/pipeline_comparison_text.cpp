@@ -82,7 +82,7 @@ std::string pipeline_comparison_text(const PipelineComparison& comparison, bool 
   }
   return out + styled(
                    "\n  bubble: idle share of all ranks' time; in a rank: of the time from its "
-                   "first task to its last;\n  steady: while all ranks are under way, where no "
+                   "first task to its last;\n  steady: while all ranks are busy, where no "
                    "update stops them.\n  activations: most that a rank keeps, in micro-batches of "
                    "its layers\n",
                    Style::Dim, color);

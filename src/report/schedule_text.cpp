@@ -178,21 +178,21 @@ std::string costs_text(const CostModel& costs) {
 
 std::string ports_text(const ScheduleReport& report) {
   if (!report.problems) {
-    return "not checked: too large to follow";
+    return "not verified: too large to track";
   }
   if (!report.port_conflict) {
     return "one-port rule satisfied";
   }
   const PortConflict& conflict = *report.port_conflict;
   return fmt::format(
-      "one-port rule broken first in step {}: rank {} sends {} and receives {}; timed one after "
+      "one-port rule first violated in step {}: rank {} sends {} and receives {}; timed one after "
       "another",
       conflict.step + 1, conflict.rank, conflict.sends, conflict.receives);
 }
 
 std::string verdict_text(const ScheduleReport& report, bool color) {
   if (!report.problems) {
-    return "not checked: too large to follow every contribution";
+    return "not verified: too large to track every contribution";
   }
   if (report.problems->empty()) {
     return styled("yes", Style::Good, color) +

@@ -17,7 +17,7 @@ std::int64_t checked_bytes(DType dtype, std::int64_t elements) {
   const std::int64_t each = size_of(dtype).count;
   if (elements < 0 || elements > std::numeric_limits<std::int64_t>::max() / each) {
     throw Error(ErrorKind::Usage,
-                fmt::format("a buffer of {} elements of {} cannot be", elements, to_text(dtype)));
+                fmt::format("invalid buffer of {} elements of {}", elements, to_text(dtype)));
   }
   return elements * each;
 }

@@ -75,7 +75,7 @@ TEST(CommandLine, ListsOnlySupportedOptions) {
 }
 
 TEST(CommandLine, ReportsErrorsClearly) {
-  expect_refused("help train foo", {"trireme train has no commands of its own; leave out 'foo'"});
+  expect_refused("help train foo", {"trireme train has no subcommands; leave out 'foo'"});
   expect_refused("evaluate --model a --model b", {"--model is given 2 times; give it once"});
   expect_refused("train --steps", {"--steps needs a value"});
   expect_refused("report", {"missing argument runs"});

@@ -74,7 +74,7 @@ TEST(EstimateCommand, SaysWhetherMfuIsTypical) {
 
 TEST(EstimateCommand, UnknownPeakStaysUnknown) {
   expect_text("-m gpt-mini --device cpu --step-time 1s",
-              {"peak unknown", "nothing is guessed", "MFU              unknown"});
+              {"peak unknown", "no times are shown", "MFU              unknown"});
   const Json json = estimated("-m gpt-mini --device v100 --step-time 1s");  // no bf16
   EXPECT_TRUE(json.at("peak_flops_per_second").is_null());
   EXPECT_TRUE(json.at("utilization").at("mfu").is_null());

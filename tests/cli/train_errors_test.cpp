@@ -194,7 +194,7 @@ TEST_F(TrainErrors, NameRunFolder) {
   refused("--run-folder " + run_folder(), "resume it with --resume " + run_folder());
   const Ran done = run_program("train --resume " + run_folder());
   EXPECT_EQ(done.exit_code, 2);
-  EXPECT_NE(done.err.find("already took its 2 steps; ask for more, such as --steps 4"),
+  EXPECT_NE(done.err.find("already took its 2 steps; request more, such as --steps 4"),
             std::string::npos)
       << done.err;
   const Ran other = run_program("train --steps 3 --model gpt-mini --resume " + run_folder());

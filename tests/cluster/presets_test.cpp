@@ -155,7 +155,7 @@ TEST(ClusterPresets, RejectionsSuggestFix) {
 
 TEST(ClusterPresets, MixedPresetsNeedEqualNodes) {
   EXPECT_NE(preset_failure("dgx-h100+nvl72-gb200").find("equally many"), std::string::npos);
-  EXPECT_NE(preset_failure("tpu-v4-pod+tpu-v5p-pod").find("cannot be joined"), std::string::npos)
+  EXPECT_NE(preset_failure("tpu-v4-pod+tpu-v5p-pod").find("cannot be combined"), std::string::npos)
       << preset_failure("tpu-v4-pod+tpu-v5p-pod");
   EXPECT_NE(preset_failure("dgx-h100+").find("unknown cluster"), std::string::npos)
       << preset_failure("dgx-h100+");

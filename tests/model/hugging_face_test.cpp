@@ -285,7 +285,7 @@ TEST(HuggingFaceWeights, AreRejectedIfIndexIsWrong) {
   expect_index("3", "has no weight_map");
   expect_index(R"({"x": 3})", "tensor 'x': '3' is not a file next to the index");
   expect_index(R"({"x": "../a.safetensors"})", "is not a file next to the index");
-  expect_index(R"({"x": "a.safetensors"})", "tensor 'x' is not in");
+  expect_index(R"({"x": "a.safetensors"})", "tensor 'x' is missing from");
   expect_index(R"({"model.norm.weight": "a.safetensors", "lm_head.weight": "b.safetensors"})",
                "b.safetensors too");
   expect_error(ErrorKind::System, "missing.safetensors", [&] {
@@ -300,9 +300,9 @@ TEST(HuggingFaceExport, NeverOverwritesAndCleansUpAfterFailure) {
   const TinyModel tiny = tiny_llama();
   const WeightedModel model = model_of(tiny, DType::F32);
   const Values values = values_in(folder_with(place, tiny), model);
-  expect_error(ErrorKind::Usage, "is there already and not empty",
+  expect_error(ErrorKind::Usage, "exists and is not empty",
                [&] { save(place.path(), model, values); });
-  expect_error(ErrorKind::Usage, "is there already and not empty",
+  expect_error(ErrorKind::Usage, "exists and is not empty",
                [&] { save(place.file("a-file", ""), model, values); });
   // A failure halfway leaves nothing behind.
   HuggingFaceExport to;

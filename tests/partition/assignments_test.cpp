@@ -236,7 +236,7 @@ TEST(Assignments, RejectInvalidAssignments) {
        "'re*' and '*lu' disagree about the device of op relu; assign it by its exact name"},
       {R"("values": {"w3": {"device": 1}})", "unknown value 'w3'; did you mean 'w1'?"},
       {R"("values": {"relu": {"device": 1}})",
-       "relu cannot have a device of its own: it is computed: assign the op of this name under "
+       "relu cannot have its own device: it is computed: assign the op of this name under "
        "ops"},
       {R"("values": {"x": {"stage": 1}})", "an input is on every device that reads it"},
       {R"json("values": {"w1": {"tensor": "sharded(2)"}})json",

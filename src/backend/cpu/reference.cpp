@@ -16,8 +16,8 @@ constexpr std::string_view kAlways = "always";
 constexpr std::string_view kIntegers = "integers";
 constexpr std::string_view kSmallIds = "indices or targets of a type that has no loop";
 constexpr std::string_view kMixed = "x and its scale of different types";
-constexpr std::string_view kFused = "always: graphs are fused so only for accelerators";
-constexpr std::string_view kShape = "more loops than the kernel has";
+constexpr std::string_view kFused = "always: graphs are fused like this only for accelerators";
+constexpr std::string_view kShape = "too many loops for the kernel";
 
 constexpr std::array kUses{
     ReferenceUse{"adamw_rounded", kFused},

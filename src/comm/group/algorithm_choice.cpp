@@ -31,7 +31,7 @@ Method AlgorithmChoice::choose(const Call& call, const Geometry& geometry) {
   if (requested.kind == Method::Kind::Direct && !shape_.sees_memory) {
     throw Error(
         ErrorKind::Usage,
-        "direct operations need all ranks of the group on one host; ask for an algorithm, or "
+        "direct operations need all ranks of the group on one host; choose an algorithm, or "
         "leave the choice open");
   }
   if (requested.kind != Method::Kind::Automatic) {

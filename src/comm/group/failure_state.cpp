@@ -122,7 +122,7 @@ void FailureState::fail_for(Rank place, CommFault fault, const std::string& why,
 
 void FailureState::fail_declared_dead(Rank by, const std::string& what) {
   fail(CommFault::Stopped, {world_.rank()},
-       fmt::format("{}: rank {} declared rank {} dead: it gave no sign of life for longer than the "
+       fmt::format("{}: rank {} declared rank {} dead: it was silent for longer than the "
                    "deadline of {}",
                    what, by, world_.rank(), to_text(world_.options().deadline)));
 }

@@ -212,7 +212,7 @@ class Joining {
           error.kind(),
           fmt::format("{}{}", error.what(),
                       hidden ? " (ranks listen on 127.0.0.1 only, unless WorldOptions::bind "
-                               "names an address that other hosts reach)"
+                               "names an address that other hosts can reach)"
                              : ""));
     }
   }

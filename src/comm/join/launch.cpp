@@ -39,7 +39,7 @@ struct Line {
 Line make_line() {
   std::array<int, 2> ends{};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
-    comm::throw_system("cannot make a socket pair", errno);
+    comm::throw_system("cannot create a socket pair", errno);
   }
   return {Fd(ends[0]), Fd(ends[1])};
 }

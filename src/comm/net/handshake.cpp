@@ -211,7 +211,7 @@ std::span<const std::byte> Handshake::to_send() const noexcept {
 }
 
 void Handshake::sent(std::size_t bytes) {
-  TRIREME_CHECK(bytes <= out_.size() - out_sent_, "sent more than there was");
+  TRIREME_CHECK(bytes <= out_.size() - out_sent_, "sent more than was available");
   out_sent_ += bytes;
 }
 
@@ -241,10 +241,11 @@ void Handshake::refuse(Reason reason, const std::string& problem) {
 void Handshake::refused_by_peer(std::uint8_t code) {
   static constexpr std::array<std::string_view, 6> kReasons{
       "it gives no reason",
-      "it does not take this side for Trireme; does something between the two change the bytes?",
-      "its version of the protocol is another; run the same Trireme on every rank",
-      "it serves another purpose; are the addresses mixed up?",
-      "its secret is another; give every rank of the job the same one, and check the address",
+      "it does not recognize this side as Trireme; does something between the two change the "
+      "bytes?",
+      "its protocol version differs; run the same Trireme on every rank",
+      "it serves another purpose; are the addresses swapped?",
+      "its secret differs; give every rank of the job the same one, and check the address",
       "one side encrypts, the other does not; set WorldOptions::encrypt alike on every rank",
   };
   const std::size_t reason = code & ~kRefused;

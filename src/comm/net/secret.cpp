@@ -56,7 +56,7 @@ Secret Secret::from_hex(std::string_view hex) {
   if (!good) {
     throw Error(ErrorKind::Usage,
                 fmt::format("the secret of {} characters is not 64 hexadecimal digits; "
-                            "'openssl rand -hex 32' makes one",
+                            "'openssl rand -hex 32' generates one",
                             hex.size()));
   }
   return secret;

@@ -26,7 +26,7 @@ using Outcome = Transfer::Outcome;
 Fd make_socket(const Endpoint& endpoint) {
   Fd socket(::socket(endpoint.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket.valid()) {
-    throw_system("cannot make a TCP socket", errno);
+    throw_system("cannot create a TCP socket", errno);
   }
   return socket;
 }
@@ -41,7 +41,7 @@ void set_option(const Fd& socket, int level, int option) {
 Endpoint name_of(const Fd& socket, int (*ask)(int, sockaddr*, socklen_t*)) {
   Endpoint endpoint;
   if (ask(socket.get(), endpoint.get(), &endpoint.length) != 0) {
-    throw_system("cannot ask a TCP socket for its address", errno);
+    throw_system("cannot query the address of a TCP socket", errno);
   }
   return endpoint;
 }

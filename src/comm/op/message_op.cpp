@@ -92,7 +92,7 @@ Progress ReceiveOp::advance() {
     context_.failures.fail(
         CommFault::Mismatch, {message_.from},
         message_.wrong == Incoming::Wrong::Call
-            ? fmt::format("receive from rank {}, tag {}: what was sent is of another type",
+            ? fmt::format("receive from rank {}, tag {}: the message sent has another type",
                           message_.from, tag_)
             : fmt::format("receive from rank {}, tag {}: {} bytes were sent, {} expected",
                           message_.from, tag_, message_.wrong_length, bytes_));

@@ -75,7 +75,7 @@ Fd open_own_file(const std::string& path) {
       return file;
     }
     if (errno == ELOOP) {
-      refuse(path, "it is a link; somebody else may have put it there: remove it");
+      refuse(path, "it is a link, possibly planted by another user: remove it");
     }
     throw_system(fmt::format("meeting file {}", path), errno);
   }
@@ -84,7 +84,7 @@ Fd open_own_file(const std::string& path) {
     throw_system(fmt::format("meeting file {}", path), errno);
   }
   if (!S_ISREG(status.st_mode) || status.st_uid != ::geteuid() || (status.st_mode & 077) != 0) {
-    refuse(path, fmt::format("mode {:o} of user {}, not 600 of user {}; somebody else may have put "
+    refuse(path, fmt::format("mode {:o} of user {}, not 600 of user {}; another user may have put "
                              "it there: remove it or choose another directory",
                              status.st_mode & 07777, status.st_uid, ::geteuid()));
   }
@@ -98,7 +98,7 @@ bool is_held(const Fd& file) {
     return false;
   }
   if (errno != EWOULDBLOCK) {
-    throw_system("cannot ask for the lock of a meeting file", errno);
+    throw_system("cannot query the lock of a meeting file", errno);
   }
   return true;
 }
@@ -117,7 +117,7 @@ std::string read_text(const Fd& file, const std::string& path) {
 Meeting parse_meeting(const std::string& text, const std::string& path) {
   const std::vector<std::string_view> lines = split(text, '\n');
   if (lines.size() != 4 || lines[0] != kTitle || !lines[3].empty()) {
-    refuse(path, "this is not what this version of Trireme writes; run the same one on every rank");
+    refuse(path, "it was not written by this version of Trireme; run the same one on every rank");
   }
   return {.store = parse_address(lines[1]), .secret = Secret::from_hex(lines[2])};
 }

@@ -39,7 +39,7 @@ StoreLoop::StoreLoop(const TcpStoreServerOptions& options)
       chunk_(kStoreReadBytes),
       next_name_(kFirstClient) {
   if (!epoll_.valid() || !stop_.valid()) {
-    throw_system("cannot make the store's epoll", errno);
+    throw_system("cannot create the store's epoll instance", errno);
   }
   watch(EPOLL_CTL_ADD, listener_.socket, kListener, EPOLLIN);
   watch(EPOLL_CTL_ADD, stop_, kStop, EPOLLIN);

@@ -9,7 +9,7 @@ enum class ControlKind : std::uint64_t {
   Inquiry = 1,  ///< "I wait in this call": a Record; answered if the answer differs
   Answer,       ///< a Record
   Fail,         ///< "this group has failed": why
-  GivenUp,      ///< "I declared you dead: I had no sign of life from you"
+  GivenUp,      ///< "I declared you dead: you were silent"
   Agreement,    ///< an AgreementMessage
   Goodbye,      ///< "I am leaving the world"
   Farewell,     ///< "I know, and send nothing more"

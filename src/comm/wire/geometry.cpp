@@ -168,7 +168,7 @@ void check_overlap(const Sizes& s, const Geometry& g) {
     refuse(call, "input and output overlap without being in place");
   }
   if (g.form == Form::Pairs && !g.listed.empty()) {
-    refuse(call, "with counts of its own it cannot be done in place");
+    refuse(call, "with separate counts it cannot run in place");
   }
 }
 

@@ -250,7 +250,7 @@ void Mailbox::finish_piece(Rank from, Peer& peer, Line& line) {
              : std::span<const std::byte>(line.in_room).first(h.length);
   if (peer.checksums && h.data_sum != sum_of(data)) {
     throw Error(ErrorKind::Peer, fmt::format("data from rank {} was damaged in transit: the "
-                                             "checksum of {} bytes does not agree",
+                                             "checksum of {} bytes does not match",
                                              from, h.length));
   }
   if (line.target != nullptr && !direct) {

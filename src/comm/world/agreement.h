@@ -38,7 +38,7 @@ enum class Standing : std::uint8_t {
   Alive,
   GaveUpOnUs,      ///< it reported that it declared this member dead
   FoundUsStalled,  ///< the same, and this member did stall for about that long
-  Silent,          ///< it gave no sign of life for the deadline, or its messages were corrupt
+  Silent,          ///< it was silent for the deadline, or its messages were corrupt
   Dead,    ///< its process ended, it left, or it is certain to learn that it was declared dead
   Fallen,  ///< the same, after it had joined
 };
@@ -58,7 +58,7 @@ struct AgreementMessage {
   enum class Kind : std::uint8_t {
     Join,      ///< "I am here, and this is how I see the others": standings, payload
     Prepare,   ///< coordinator: "promise me this ballot"
-    Promise,   ///< "I take part in no ballot below it": with what it accepted before, if anything
+    Promise,   ///< "I join no ballot below it": with what it accepted before, if anything
     Propose,   ///< coordinator: "accept these members"
     Accept,    ///< "accepted"
     Reject,    ///< "I promised a later ballot"

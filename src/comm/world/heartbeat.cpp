@@ -38,7 +38,7 @@ Heartbeat::Heartbeat(Rank me, const std::string& bind, Secret secret)
 std::string Heartbeat::address() const {
   Endpoint endpoint;
   if (getsockname(socket_.get(), endpoint.get(), &endpoint.length) != 0) {
-    throw_system("cannot ask a socket for its address", errno);
+    throw_system("cannot query the address of a socket", errno);
   }
   return to_text(to_address(endpoint));
 }

@@ -28,7 +28,7 @@ class Heartbeat {
   /// Throws Error(Usage) if the address is invalid.
   void connect(Rank peer, const std::string& address);
 
-  /// Sends a sign of life. Does not wait; delivery is best-effort.
+  /// Sends a heartbeat. Does not wait; delivery is best-effort.
   void beat(Rank peer);
   /// Calls `heard` for each authentic heartbeat received.
   void receive(const std::function<void(Rank peer)>& heard);

@@ -98,7 +98,7 @@ void Watch::check_peer(std::size_t index, std::chrono::steady_clock::time_point 
     pulse.changed = now;
   } else if (now - pulse.changed > deadline_) {
     end(index, CommFault::Stopped,
-        fmt::format("no sign of life for {:.1f} s",
+        fmt::format("silent for {:.1f} s",
                     std::chrono::duration<double>(now - pulse.changed).count()));
   }
 }

@@ -207,7 +207,7 @@ void WorldCore::await_farewells() {
 
 void WorldCore::throw_declared_dead() const {
   throw CommError(CommFault::Stopped, {rank()},
-                  fmt::format("the other ranks declared rank {} dead: it gave no sign of life "
+                  fmt::format("the other ranks declared rank {} dead: it was silent "
                               "for longer than the deadline of {}",
                               rank(), to_text(options().deadline)));
 }
@@ -384,8 +384,7 @@ void WorldCore::check_peer(Rank rank, std::int64_t now) {
   const std::int64_t silent = now - heard_[rank].load();
   const std::int64_t lifeless = std::min(silent, now - beaten_[rank].load());
   if (lifeless > deadline) {
-    declare_dead(rank,
-                 fmt::format("no sign of life for {:.1f} s", static_cast<double>(lifeless) * 1e-9));
+    declare_dead(rank, fmt::format("silent for {:.1f} s", static_cast<double>(lifeless) * 1e-9));
     return;
   }
   if (silent > kToRecover * deadline) {

@@ -88,7 +88,7 @@ void require_heads(const Signature& s, std::size_t q, std::size_t k, std::size_t
   const Heads heads = heads_of(s, q, k);
   s.require(heads.b == s.shape(k).dim(0), "q and k must have the same batch B");
   s.require(heads.d == s.shape(k).dim(3), "q and k must have the same head size D");
-  s.require(heads.d >= 1, "heads must have a size D of 1 at least");
+  s.require(heads.d >= 1, "heads must have a size D of at least 1");
   s.require(heads.g * heads.r == heads.h,
             fmt::format("{} heads of q are not a multiple of {} heads of k", heads.h, heads.g));
 }
@@ -329,7 +329,7 @@ std::vector<Op> rows() {
            .gradient = gradient,
            .reference = reference},
           {.name = "attention_backward",
-           .summary = "gradients of attention, its weights computed anew",
+           .summary = "gradients of attention, with recomputed weights",
            .inputs = {"dy", "q", "k", "v", "y", "lse"},
            .outputs = {"dq", "dk", "dv"},
            .attributes = attributes(),

@@ -113,7 +113,7 @@ std::vector<TensorType> infer_attention(const Signature& s) {
   const Shape& q = s.shape(0);
   const Shape& k = s.shape(1);
   s.require(q.dim(0) == k.dim(0) && q.dim(3) == k.dim(3), "q and k must have the same B and D");
-  s.require(q.dim(3) >= 1, "heads must have a size D of 1 at least");
+  s.require(q.dim(3) >= 1, "heads must have a size D of at least 1");
   s.require(k.dim(2) == 0 ? q.dim(2) == 0 : q.dim(2) % k.dim(2) == 0,
             fmt::format("{} heads of q are not a multiple of {} heads of k", q.dim(2), k.dim(2)));
   return rules::like_first(s);

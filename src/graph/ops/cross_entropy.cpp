@@ -37,7 +37,7 @@ void require_rows(const Signature& s, std::size_t logits) {
             "logits must have a row for each target");
   s.require(s.shape(top) == s.shape(targets), "top must have one number for each target");
   const std::int64_t classes = classes_of(s, logits);
-  s.require(classes >= 1, "logits must have a class at least");
+  s.require(classes >= 1, "logits must have at least one class");
   s.require(
       s.integer("first") >= 0 && s.integer("first") + s.shape(logits).dims().back() <= classes,
       fmt::format("the logits from {} on are not of {} classes", s.integer("first"), classes));

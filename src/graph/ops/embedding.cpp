@@ -94,7 +94,7 @@ std::vector<TensorType> infer_backward(const Signature& s) {
   rules::require_integer(s, 1);
   s.require(s.shape(0).rank() >= 1 && rules::rows_of(s.shape(0)) == s.shape(1),
             "dy must have a row for each id");
-  s.require(s.integer("rows") >= 0, "a table has 0 rows at least");
+  s.require(s.integer("rows") >= 0, "a table has at least 0 rows");
   require_part(s, s.integer("rows"));
   return {{s.inputs[0].dtype, Shape{s.integer("rows"), s.shape(0).dims().back()}}};
 }

@@ -106,7 +106,7 @@ std::vector<Op> rows() {
            .in_place = {{0, 2}},
            .reference = reference_select},
           {.name = "next_loss_scale",
-           .summary = "half the scale after an overflow, twice after so many finite steps",
+           .summary = "half the scale after an overflow, twice after enough finite steps",
            .inputs = {"scale", "good", "finite", "loss"},
            .outputs = {"new_scale", "new_good", "lowered"},
            .attributes = {{"interval", std::int64_t{2000}}, {"least", 1.0}, {"most", 0x1p24}},

@@ -99,7 +99,7 @@ void reference(const Signature&, std::span<const Dense> in, std::span<Dense> out
 
 std::vector<Op> rows() {
   return {{.name = "orthonormal",
-           .summary = "columns of length 1, at right angles, that span those of x[m,r]",
+           .summary = "an orthonormal basis of the columns of x[m,r]",
            .inputs = {"x"},
            .outputs = {"y"},
            .infer = infer,

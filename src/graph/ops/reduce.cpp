@@ -19,7 +19,7 @@ std::vector<int> axes_of(const Signature& s, int rank) {
     axes.push_back(rules::axis_of(s, axis, rank));
   }
   std::ranges::sort(axes);
-  s.require(std::ranges::adjacent_find(axes) == axes.end(), "an axis is there twice");
+  s.require(std::ranges::adjacent_find(axes) == axes.end(), "an axis is listed twice");
   return axes;
 }
 

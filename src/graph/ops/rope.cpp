@@ -28,7 +28,7 @@ std::vector<TensorType> infer(const Signature& s) {
   s.require(s.shape(0).dim(3) % 2 == 0, "D, the last dimension of x, must be even");
   s.require(s.number("base") > 0, "base must be positive");
   s.require(s.integer("heads") >= 0 && s.integer("heads") <= s.shape(0).dim(2),
-            "heads must be as many as x has, or fewer");
+            "heads must not exceed the heads of x");
   return rules::like_first(s);
 }
 

@@ -237,7 +237,7 @@ std::vector<TensorType> infer_pad(const Signature& s) {
   const Numbers& after = by_dimension(s, "after");
   Numbers dims = s.shape(0).dims();
   for (std::size_t d = 0; d < dims.size(); ++d) {
-    s.require(before[d] >= 0 && after[d] >= 0, "it adds, and never takes away");
+    s.require(before[d] >= 0 && after[d] >= 0, "it adds and never subtracts");
     dims[d] += before[d] + after[d];
   }
   return {{s.inputs[0].dtype, Shape(std::move(dims))}};

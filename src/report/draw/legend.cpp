@@ -123,8 +123,7 @@ void add_colors(const LegendContent& content, std::vector<Item>& items) {
   for (const Block block : {Block{0}, (last + 1) / 2, last}) {
     colors.push_back(content.colors.fill(block, 1));
   }
-  items.push_back(
-      color_sample(colors, by_source ? "color: the rank it comes from" : "color: the block"));
+  items.push_back(color_sample(colors, by_source ? "color: the source rank" : "color: the block"));
   if (by_source) {
     items.push_back(line_sample(content.grid.lines, content.grid.lines > kPassingLine
                                                         ? "for others, for the rank, in passing"

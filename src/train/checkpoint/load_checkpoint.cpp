@@ -98,8 +98,8 @@ std::vector<SavedStep> in_order(std::vector<SavedStep> steps, const std::string&
     }
     std::rotate(steps.begin(), named, named + 1);
   } else if (!latest.empty()) {
-    remarks.push_back(
-        fmt::format("{}/{} names {}, which is not there", folder, kLatestFile, in_quotes(latest)));
+    remarks.push_back(fmt::format("{}/{} names {}, which does not exist", folder, kLatestFile,
+                                  in_quotes(latest)));
   }
   return steps;
 }

@@ -126,8 +126,7 @@ Manifest parse_manifest(std::string_view text, std::string_view what) {
                              .config = object.text("config")},
                     .files = read_files(object, what)};
   if (has_negative(manifest.info) || to_text(manifest) != text) {
-    throw Error(ErrorKind::Input,
-                fmt::format("{}: is damaged: its checksum does not fit it", what));
+    throw Error(ErrorKind::Input, fmt::format("{}: is damaged: its checksum does not match", what));
   }
   return manifest;
 }

@@ -175,7 +175,7 @@ std::vector<std::string> problems(const EvaluateOptions& o) {
     found.emplace_back("give a trained model: either --run FOLDER or --model FOLDER");
   }
   if (!o.source.model.empty() && o.data.empty()) {
-    found.emplace_back("--model has no data of its own; give --data");
+    found.emplace_back("--model has no data; give --data");
   }
   if (!o.make_device) {
     found.emplace_back("EvaluateOptions::make_device is empty; use cpu_devices()");

@@ -21,7 +21,7 @@ std::string what_happened(const TrainFailure& f) {
 
 std::string where_it_began(const TrainFailure& f, const Program& program) {
   if (!f.found) {
-    return "it did not happen again when the step was repeated: check the memory for errors";
+    return "it did not recur when the step was repeated: check the memory for errors";
   }
   const std::string where = to_text(*f.found, program);
   if (f.found->instruction >= 0) {

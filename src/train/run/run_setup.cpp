@@ -59,10 +59,11 @@ namespace {
 /// For a resumed run.
 void require_files(std::string_view option, const std::vector<std::string>& files) {
   for (const std::string& file : files) {
-    require(file == "-" || std::filesystem::exists(file),
-            fmt::format("{0}: '{1}', which this run uses, is not there; if it has moved, give its "
-                        "new place with {0}",
-                        option, file));
+    require(
+        file == "-" || std::filesystem::exists(file),
+        fmt::format("{0}: '{1}', which this run uses, does not exist; if it has moved, give its "
+                    "new place with {0}",
+                    option, file));
   }
 }
 
@@ -162,7 +163,7 @@ LoadedCheckpoint open_checkpoint(const RunOptions& options) {
   const std::int64_t step = loaded->checkpoint.info.step;
   if (step >= options.settings.steps && options.export_folder.empty()) {
     throw Error(ErrorKind::Usage,
-                fmt::format("--resume: this run already took its {} steps; ask for more, such as "
+                fmt::format("--resume: this run already took its {} steps; request more, such as "
                             "--steps {}",
                             step, 2 * step));
   }

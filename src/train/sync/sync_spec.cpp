@@ -178,7 +178,7 @@ std::vector<std::string> problems(const SyncSpec& spec) {
   checks.require(spec.staleness >= 0,
                  fmt::format("the staleness is {}; it must be 0 or more", spec.staleness));
   checks.require(spec.samples == SyncSpec::Samples::Shares || staleness_bound(spec) != 0,
-                 fmt::format("{}: without staleness every worker does a part of every step, so "
+                 fmt::format("{}: without staleness every worker does part of every step, so "
                              "there is nothing to hand out; use ps:ssp=3,pool",
                              to_text(spec)));
   checks.require(spec.reads == SyncSpec::Reads::Snapshot || spec.kind == Kind::ServerAsync,

@@ -44,7 +44,7 @@ class InProcessHub {
     bytes += kApart;
     void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
-      throw Error(ErrorKind::System, "out of memory for a shared buffer; ask for less");
+      throw Error(ErrorKind::System, "out of memory for a shared buffer; use a smaller one");
     }
     const std::lock_guard lock(mutex_);
     memory_[memory] = bytes;

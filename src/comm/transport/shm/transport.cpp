@@ -46,7 +46,7 @@ std::int64_t round_up(std::int64_t bytes, std::int64_t unit) {
 Fd make_heap_file() {
   Fd file(memfd_create("trireme", MFD_CLOEXEC));
   if (!file.valid() || fchmod(file.get(), S_IRUSR | S_IWUSR) != 0) {
-    throw_system("cannot make a file for shared memory", errno);
+    throw_system("cannot create a file for shared memory", errno);
   }
   return file;
 }
@@ -238,7 +238,7 @@ class Heap : public HostMemory {
     const std::int64_t length = round_up(needed, kGrowth);
     const FileSizeGuard guard;
     if (ftruncate(fd_.get(), length) != 0) {
-      throw_file_system(fmt::format("cannot make shared memory {} large", to_text(Bytes{length})),
+      throw_file_system(fmt::format("cannot create shared memory of {}", to_text(Bytes{length})),
                         errno);
     }
     length_ = length;
