@@ -65,7 +65,7 @@ void for_each_cell(std::span<const BenchCase> cases,
                    const std::function<void(std::size_t first, std::size_t last)>& visit);
 
 /// Whether the ranks share memory.
-[[nodiscard]] bool sees_memory(const BenchPlan& plan);
+[[nodiscard]] bool shares_memory(const BenchPlan& plan);
 /// Whether the vector of this operation consists of one block per rank.
 [[nodiscard]] bool has_block_per_rank(Operation operation);
 

@@ -38,7 +38,7 @@ class FollowerFusion {
         wanted_(wanted),
         readers_(graph),
         replaced_(graph.nodes().size()),
-        is_gone_(graph.nodes().size(), false) {}
+        is_fused_(graph.nodes().size(), false) {}
 
   Graph run() {
     for (std::size_t n = 0; n < graph_.nodes().size(); ++n) {
@@ -50,7 +50,7 @@ class FollowerFusion {
     for (std::size_t n = 0; n < graph_.nodes().size(); ++n) {
       if (replaced_[n]) {
         add(rebuild, graph_.nodes()[n], *replaced_[n]);
-      } else if (!is_gone_[n]) {
+      } else if (!is_fused_[n]) {
         rebuild.copy(graph_.nodes()[n]);
       }
     }
@@ -60,7 +60,7 @@ class FollowerFusion {
  private:
   [[nodiscard]] const Node& node(std::size_t n) const { return graph_.nodes()[n]; }
   [[nodiscard]] const TensorType& type(ValueId id) const { return graph_.value(id).type; }
-  [[nodiscard]] bool is_taken(std::size_t n) const { return is_gone_[n] || replaced_[n]; }
+  [[nodiscard]] bool is_taken(std::size_t n) const { return is_fused_[n] || replaced_[n]; }
 
   void add(Rebuild& rebuild, const Node& last, const Replacement& by) const {
     rebuild.builder().set_phase(last.phase);
@@ -106,7 +106,7 @@ class FollowerFusion {
   void replace(std::size_t last, Replacement by, std::initializer_list<std::size_t> gone) {
     replaced_[last] = std::move(by);
     for (const std::size_t n : gone) {
-      is_gone_[n] = true;
+      is_fused_[n] = true;
     }
   }
   /// This one of these nodes' operands and attributes, with more operands.
@@ -198,7 +198,7 @@ class FollowerFusion {
   const Fusions& wanted_;  // owned by the caller for the duration of the call
   Readers readers_;
   std::vector<std::optional<Replacement>> replaced_;  ///< by node: the last of those replaced
-  std::vector<bool> is_gone_;                         ///< by node: fused into another
+  std::vector<bool> is_fused_;                        ///< by node: fused into another
 };
 
 }  // namespace

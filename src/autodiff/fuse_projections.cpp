@@ -184,7 +184,7 @@ Graph fuse_projections(const Graph& graph) {
     for (auto it = begin; it != end; ++it) {
       it->second.first->add(*it->second.second);
     }
-    if (!found.is_gone[n]) {
+    if (!found.is_fused[n]) {
       rebuild.copy(graph.nodes()[n]);
     }
   }

@@ -16,23 +16,23 @@ namespace {
 class ProjectionFinder {
  public:
   explicit ProjectionFinder(const Graph& graph)
-      : graph_(graph), readers_(graph), is_gone_(graph.nodes().size(), false) {}
+      : graph_(graph), readers_(graph), is_fused_(graph.nodes().size(), false) {}
 
   /// Of the products behind an attention. Nothing if anything does not match.
   std::optional<Projection> find(std::size_t attention) {
     found_ = {};
-    gone_.clear();
-    if (is_gone_[attention] || !find_products(attention) || !follow(0) || !nothing_else_reads()) {
+    matched_.clear();
+    if (is_fused_[attention] || !find_products(attention) || !follow(0) || !nothing_else_reads()) {
       return std::nullopt;
     }
-    for (const std::size_t n : gone_) {
-      is_gone_[n] = true;
+    for (const std::size_t n : matched_) {
+      is_fused_[n] = true;
     }
     return std::move(found_);
   }
 
   /// By node, whether it belongs to the match.
-  [[nodiscard]] const std::vector<bool>& is_gone() const { return is_gone_; }
+  [[nodiscard]] const std::vector<bool>& is_fused() const { return is_fused_; }
 
  private:
   using Kind = PackedStep::Kind;
@@ -84,11 +84,11 @@ class ProjectionFinder {
   }
 
   void add(std::size_t at, PackedStep step) {
-    gone_.insert(gone_.end(), step.nodes.begin(), step.nodes.end());
+    matched_.insert(matched_.end(), step.nodes.begin(), step.nodes.end());
     found_.steps.emplace(at, std::move(step));
   }
   [[nodiscard]] bool is_found(std::size_t n) const {
-    return is_gone_[n] || std::ranges::find(gone_, n) != gone_.end();
+    return is_fused_[n] || std::ranges::find(matched_, n) != matched_.end();
   }
 
   /// Finds what reads a packed value, and what reads the results.
@@ -260,8 +260,8 @@ class ProjectionFinder {
     if (!sums) {
       return false;
     }
-    gone_.push_back((*sums)[0]);
-    gone_.push_back((*sums)[1]);
+    matched_.push_back((*sums)[0]);
+    matched_.push_back((*sums)[1]);
     add((*sums)[1], {.kind = Kind::InputGradient,
                      .nodes = nodes,
                      .operand = value,
@@ -293,15 +293,15 @@ class ProjectionFinder {
   [[nodiscard]] bool nothing_else_reads() const {
     return std::ranges::all_of(found_.values, [&](const PackedValue& value) {
       return std::ranges::all_of(value.parts,
-                                 [&](ValueId part) { return readers_.are_among(part, gone_); });
+                                 [&](ValueId part) { return readers_.are_among(part, matched_); });
     });
   }
 
   const Graph& graph_;
   Readers readers_;
-  std::vector<bool> is_gone_;
+  std::vector<bool> is_fused_;
   Projection found_;
-  std::vector<std::size_t> gone_;  ///< nodes of the match
+  std::vector<std::size_t> matched_;  ///< nodes of the match
 };
 
 }  // namespace
@@ -316,7 +316,7 @@ Projections find_projections(const Graph& graph) {
       }
     }
   }
-  found.is_gone = finder.is_gone();
+  found.is_fused = finder.is_fused();
   return found;
 }
 

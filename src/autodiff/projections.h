@@ -48,7 +48,7 @@ struct Projection {
 /// All of a graph, and by node whether it belongs to one of them.
 struct Projections {
   std::vector<Projection> all{};
-  std::vector<bool> is_gone{};
+  std::vector<bool> is_fused{};
 };
 [[nodiscard]] Projections find_projections(const Graph& graph);
 

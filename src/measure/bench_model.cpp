@@ -12,7 +12,7 @@ BenchModel::BenchModel(const BenchPlan& plan)
       model_({.ranks = plan.ranks,
               .ranks_per_host = plan.ranks,
               .transport = plan.transport,
-              .sees_memory = sees_memory(plan)},
+              .shares_memory = shares_memory(plan)},
              plan.costs) {}
 
 Bytes BenchModel::bytes_of(const BenchCase& what) const {

@@ -34,8 +34,8 @@ void add_cases(BenchPlan& plan, const BenchOptions& o) {
                            .sizes = parsed("--sizes", o.sizes, parse_size_list)};
   if (o.algorithms != "all") {
     selection.methods = parsed("--algorithm", o.algorithms, parse_method_list);
-    require(sees_memory(plan) || std::ranges::find(*selection.methods, Method::Kind::Direct,
-                                                   &Method::kind) == selection.methods->end(),
+    require(shares_memory(plan) || std::ranges::find(*selection.methods, Method::Kind::Direct,
+                                                     &Method::kind) == selection.methods->end(),
             "--algorithm: direct needs ranks that share memory; use --transport shm or in-process");
   }
   parsed("--sizes", o.sizes, [&](const std::string&) { add_cases(plan, selection); });
@@ -58,7 +58,7 @@ BenchPlan make_bench_plan(const BenchOptions& options) {
     throw Error(ErrorKind::Usage, fmt::format("--ranks: {} ranks; a benchmark has 1 to {}",
                                               plan.ranks, kMaxBenchRanks));
   }
-  if (plan.buffers == BufferKind::Shared && !sees_memory(plan)) {
+  if (plan.buffers == BufferKind::Shared && !shares_memory(plan)) {
     throw Error(
         ErrorKind::Usage,
         fmt::format("--buffers: --transport {} has no shared buffers; use shm or in-process",

@@ -11,7 +11,7 @@ namespace {
 
 std::vector<Method> every_method(const BenchPlan& plan, Operation operation) {
   std::vector<Method> methods{Method{}};
-  if (sees_memory(plan)) {
+  if (shares_memory(plan)) {
     methods.push_back(Method::direct());
   }
   for (const Algorithm algorithm : algorithms_for(operation)) {
@@ -47,7 +47,7 @@ std::vector<Method> methods_for(const BenchPlan& plan, const BenchSelection& sel
 
 }  // namespace
 
-bool sees_memory(const BenchPlan& plan) {
+bool shares_memory(const BenchPlan& plan) {
   return plan.transport != TransportKind::Tcp && plan.transport != TransportKind::Ucx;
 }
 

@@ -170,10 +170,10 @@ MessageProbe probe_messages(const ProbeOptions& options, TransportKind transport
   run_bench_ranks(2, {.transport = transport}, page, [&](World& world) {
     Prober prober(world, page);
     Sheet sheet(page.results());
-    const bool sees_memory =
+    const bool shares_memory =
         transport == TransportKind::SharedMemory || transport == TransportKind::InProcess;
     sheet.fill([&] {
-      const Samples wait = sees_memory ? prober.time(Call{}) : Samples{};
+      const Samples wait = shares_memory ? prober.time(Call{}) : Samples{};
       for (const std::int64_t bytes : message_sizes(options)) {
         probe_message(prober, bytes, wait, sheet);
       }

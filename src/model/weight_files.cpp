@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 constexpr const char* kFile = "/model.safetensors";
 constexpr const char* kIndex = "/model.safetensors.index.json";
 
-bool is_there(const std::string& path) {
+bool path_exists(const std::string& path) {
   std::error_code ignored;
   return fs::exists(path, ignored);
 }
@@ -30,7 +30,7 @@ std::string file_at(const std::string& path) {
     return path;
   }
   for (const char* name : {kFile, kIndex}) {
-    if (is_there(path + name)) {
+    if (path_exists(path + name)) {
       return path + name;
     }
   }
@@ -68,7 +68,7 @@ WeightFiles::WeightFiles(const std::string& path) : path_(file_at(path)) {
 }
 
 bool WeightFiles::are_in(const std::string& folder) {
-  return is_there(folder + kFile) || is_there(folder + kIndex);
+  return path_exists(folder + kFile) || path_exists(folder + kIndex);
 }
 
 void WeightFiles::add(const std::string& file) {

@@ -134,7 +134,7 @@ void Messages::set_maker(int pipe, int task, const Instance& what) {
 /// Visits the tasks of all places, each after the producers of its inputs.
 void Messages::find_until() {
   const int places = table_.ranks;
-  told_.assign(all_.size(), Known(places, -1));
+  known_by_sender_.assign(all_.size(), Known(places, -1));
   known_.assign(places, Known(places, -1));
   begun_.assign(places, 0);
   open_.resize(places);
@@ -181,18 +181,18 @@ void Messages::begin(int pipe, int task) {
   known[pipe] = task;
   const std::vector<std::size_t>& made = by_making_[{pipe, task}];
   for (const std::size_t number : made) {
-    told_[number] = known;
+    known_by_sender_[number] = known;
   }
   for (const std::size_t number : by_task_[{pipe, task}]) {
-    const Known& told = told_[number];
+    const Known& learned = known_by_sender_[number];
     std::erase_if(open_[pipe], [&](std::size_t sent) {
       Message& send = all_[sent];
-      const bool settled = told[send.to] >= send.read;
+      const bool settled = learned[send.to] >= send.read;
       send.until = settled ? all_[number].tag : -1;
       return settled;
     });
     for (int other = 0; other < known.count(); ++other) {
-      known[other] = std::max(known[other], told[other]);
+      known[other] = std::max(known[other], learned[other]);
     }
   }
   open_[pipe].insert(open_[pipe].end(), made.begin(), made.end());

@@ -58,7 +58,7 @@ class Messages {
   std::map<std::pair<int, int>, std::vector<std::size_t>> by_task_;    ///< of the reader
   std::map<std::pair<int, int>, std::vector<std::size_t>> by_making_;  ///< by task of the maker
   std::vector<Known>
-      told_;  ///< by message: its sender's knowledge before the task that produced it
+      known_by_sender_;  ///< by message: its sender's knowledge before the task that produced it
   IndexedVector<int, Known> known_;  ///< by place, so far
   IndexedVector<int, int> begun_;    ///< likewise: tasks
   IndexedVector<int, std::vector<std::size_t>>

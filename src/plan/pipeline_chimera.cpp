@@ -29,7 +29,7 @@ class ChimeraRun {
  public:
   ChimeraRun(PipelineTable table, Preference preference)
       : table_(std::move(table)), preference_(preference) {
-    under_way_.resize(table_.ranks);
+    in_flight_.resize(table_.ranks);
     for (auto& of_work : counts_) {
       for (IndexedVector<int, int>& of_copy : of_work) {
         of_copy.resize(table_.ranks);
@@ -94,7 +94,7 @@ class ChimeraRun {
     }
     const int done = count(task.work, task.copy, task.stage);
     if (task.work == PipelineWork::Forward) {
-      return under_way_[rank] < table_.ranks &&
+      return in_flight_[rank] < table_.ranks &&
              (task.stage == 0 || count(task.work, task.copy, task.stage - 1) > done);
     }
     return count(PipelineWork::Forward, task.copy, task.stage) > done &&
@@ -114,14 +114,14 @@ class ChimeraRun {
   void carry_out(const PipelineTask& task) {
     const int rank = table_.rank_of(task.copy, task.stage);
     ++count(task.work, task.copy, task.stage);
-    under_way_[rank] += task.work == PipelineWork::Forward ? 1 : -1;
+    in_flight_[rank] += task.work == PipelineWork::Forward ? 1 : -1;
     table_.tasks[position_of(rank)].push_back(task);
   }
 
   PipelineTable table_;
   Preference preference_;
   std::array<std::array<IndexedVector<int, int>, kCopies>, 2> counts_;  ///< by work, copy, stage
-  IndexedVector<int, int> under_way_;  ///< by rank: micro-batches between forward and backward
+  IndexedVector<int, int> in_flight_;  ///< by rank: micro-batches between forward and backward
 };
 
 }  // namespace

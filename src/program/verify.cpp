@@ -89,7 +89,7 @@ class Verifier {
     check_leaves();
     for (std::size_t i = 0; i < program_.instructions.size(); ++i) {
       now_ = static_cast<std::int32_t>(i);
-      std::erase_if(under_way_, [&](std::int32_t e) { return instruction(e).done_before <= now_; });
+      std::erase_if(in_flight_, [&](std::int32_t e) { return instruction(e).done_before <= now_; });
       check_types();
       check_reads();
       check_meddling();
@@ -171,7 +171,7 @@ class Verifier {
     if (current().op->is_view) {
       return;  // nothing runs
     }
-    for (const std::int32_t e : under_way_) {
+    for (const std::int32_t e : in_flight_) {
       for (const BufferId result : instruction(e).outputs) {
         refuse_meeting(current().inputs, "reads", result, e);
         refuse_meeting(current().outputs, "writes", result, e);
@@ -204,7 +204,7 @@ class Verifier {
       }
     }
     if (current().op->communicates) {
-      under_way_.push_back(now_);
+      in_flight_.push_back(now_);
     }
   }
 
@@ -212,7 +212,7 @@ class Verifier {
   Ranges ranges_;
   Ownership ownership_;
   std::int32_t now_ = 0;
-  std::vector<std::int32_t> under_way_;  ///< communication that may not be done yet
+  std::vector<std::int32_t> in_flight_;  ///< communication that may not be done yet
 };
 
 }  // namespace

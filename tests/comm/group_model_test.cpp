@@ -39,7 +39,7 @@ GroupModel model(std::optional<HostCosts> costs, Rank ranks = 4,
   return {{.ranks = ranks,
            .ranks_per_host = ranks,
            .transport = transport,
-           .sees_memory = transport != TransportKind::Tcp},
+           .shares_memory = transport != TransportKind::Tcp},
           std::move(costs)};
 }
 

@@ -93,20 +93,20 @@ class Mailboxes : public testing::Test {
     }
     EXPECT_TRUE(done);
   }
-  /// As far as possible at once.
-  void go_on() {
+  /// Makes as much progress as possible.
+  void progress_both() {
     for (bool moved = true; moved;) {
       moved = sender_.progress();
       moved = receiver_.progress() || moved;
     }
   }
-  /// Once each: the message does not get far.
-  void go_a_little() {
+  /// Makes a little progress: one call each.
+  void progress_briefly() {
     (void)sender_.progress();
     (void)receiver_.progress();
   }
 
-  [[nodiscard]] std::size_t bytes_on_the_way() const {
+  [[nodiscard]] std::size_t bytes_in_flight() const {
     return ways_[0]->bytes.size() + ways_[1]->bytes.size();
   }
 
@@ -170,11 +170,11 @@ TEST_F(Mailboxes, LongCollectivePieceWaitsInTransit) {
   Sent sent(sender_, kCollective, 3);
   (void)receiver_.progress();
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  go_on();
+  progress_both();
   EXPECT_TRUE(receiver_.is_held_up());
-  EXPECT_GT(bytes_on_the_way(), kRoom);
+  EXPECT_GT(bytes_in_flight(), kRoom);
   Wanted wanted(receiver_, kCollective, false);
-  go_on();
+  progress_both();
   EXPECT_TRUE(wanted.message.done && sent.message.done);
   EXPECT_EQ(wanted.data, sent.data);
 }
@@ -196,7 +196,7 @@ TEST_F(Mailboxes, LongMessageIsEventuallyBuffered) {
   for (const Key& key : {kMessage, kCollective}) {
     Sent sent(sender_, key, 3);
     wait_for(sent.message.done);
-    go_on();
+    progress_both();
     Wanted wanted(receiver_, key, false);
     EXPECT_TRUE(wanted.message.done);
     EXPECT_EQ(wanted.data, sent.data);
@@ -209,19 +209,19 @@ TEST_F(Mailboxes, PatientMessageStaysUntilReceived) {
   Sent second(sender_, kMessage, 4, true);
   Sent behind(sender_, kCollective, 5);
   Wanted wanted_behind(receiver_, kCollective, false);
-  go_on();
+  progress_both();
   EXPECT_TRUE(wanted_behind.message.done && behind.message.done);
   EXPECT_EQ(wanted_behind.data, behind.data);
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  go_on();
+  progress_both();
   EXPECT_FALSE(sent.message.done || second.message.done);
   EXPECT_LT(sent.message.moved, std::uint64_t{20} << 10);
-  EXPECT_EQ(bytes_on_the_way(), 0U);
+  EXPECT_EQ(bytes_in_flight(), 0U);
   EXPECT_FALSE(sender_.is_held_up() || receiver_.is_held_up());
 
   Wanted wanted(receiver_, kMessage, false);
   Wanted wanted_second(receiver_, kMessage, true, 2);
-  go_on();
+  progress_both();
   EXPECT_TRUE(wanted.message.done && sent.message.done);
   EXPECT_TRUE(wanted_second.message.done && second.message.done);
   EXPECT_EQ(wanted.data, sent.data);
@@ -245,24 +245,24 @@ TEST_F(Mailboxes, CompletesOnceAllPiecesArrive) {
 TEST_F(Mailboxes, UnreceivedMessageCanBeAbandoned) {
   {
     Sent given_up(sender_, kMessage, 3, true);
-    go_on();
+    progress_both();
     sender_.cancel(given_up.message);
   }
   Wanted never(receiver_, kMessage, false);
-  go_on();
+  progress_both();
   EXPECT_FALSE(never.message.done);
   receiver_.cancel(never.message);
 
   Sent forgotten(sender_, {.context = 2, .number = 1, .topic = Topic::Message}, 3, true);
-  go_on();
+  progress_both();
   EXPECT_FALSE(forgotten.message.done);
   receiver_.forget(2);
-  go_on();
+  progress_both();
   EXPECT_TRUE(forgotten.message.done);
 
   Sent next(sender_, kMessage, 5, true);
   Wanted wanted(receiver_, kMessage, false);
-  go_on();
+  progress_both();
   EXPECT_TRUE(wanted.message.done);
   EXPECT_EQ(wanted.data, next.data);
 }
@@ -276,12 +276,12 @@ TEST_F(Mailboxes, ReceiveAdoptsPartialMessage) {
         (void)receiver_.progress();
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
         for (int i = 0; i < steps; ++i) {
-          go_a_little();
+          progress_briefly();
         }
         EXPECT_FALSE(sent.message.done);
         Wanted wanted(receiver_, kMessage, adds, places);
         EXPECT_FALSE(wanted.message.done);
-        go_on();
+        progress_both();
         EXPECT_TRUE(wanted.message.done && sent.message.done);
         EXPECT_EQ(wanted.data, adds ? sum(numbers(7), sent.data) : sent.data);
       }
@@ -295,19 +295,19 @@ TEST_F(Mailboxes, DiscardsRestOfMessage) {
     Sent sent(sender_, {.context = 2, .number = 1, .topic = Topic::Message}, 3);
     (void)receiver_.progress();
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    go_a_little();
+    progress_briefly();
     if (forgets) {
       receiver_.forget(2);
     } else {
       Wanted wanted(receiver_, {.context = 2, .number = 1, .topic = Topic::Message}, false);
-      go_a_little();
+      progress_briefly();
       receiver_.cancel(wanted.message);
     }
-    go_on();
+    progress_both();
     EXPECT_TRUE(sent.message.done);
     Sent next(sender_, kMessage, 5);
     Wanted wanted(receiver_, kMessage, false);
-    go_on();
+    progress_both();
     EXPECT_TRUE(wanted.message.done);
     EXPECT_EQ(wanted.data, next.data);
   }
@@ -317,14 +317,14 @@ TEST_F(Mailboxes, ReportsMismatchedReceive) {
   Sent sent(sender_, kMessage, 3);
   (void)receiver_.progress();
   std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  go_a_little();
+  progress_briefly();
   Incoming other;
   other.key = kMessage;
   other.fingerprint = 99;
   receiver_.receive(other);
   EXPECT_TRUE(other.done);
   EXPECT_EQ(other.wrong, Incoming::Wrong::Call);
-  go_on();
+  progress_both();
   EXPECT_TRUE(sent.message.done);
 }
 

@@ -221,7 +221,7 @@ TEST_F(Proxied, DetectsCloseBeforePieceOfLongMessageImmediately) {
 }
 
 /// Rank 1 is alive but does not join a call. Returns how that ends for rank 0.
-Ending wait_in_vain(Seconds deadline) {
+Ending wait_until_timeout(Seconds deadline) {
   Pair pair({}, {.deadline = deadline});
   std::atomic<bool> over = false;
   const std::array<Ending, 2> endings = pair.run([&](World& world) {
@@ -245,9 +245,9 @@ Ending wait_in_vain(Seconds deadline) {
 /// A connection that carries only heartbeats must not extend the patience forever.
 TEST_F(Proxied, LateRankIsReported) {
   constexpr Seconds kDeadline{0.2};
-  Ending ending = wait_in_vain(kDeadline);
+  Ending ending = wait_until_timeout(kDeadline);
   for (int i = 0; i < 2 && ending.fault == CommFault::Stopped; ++i) {
-    ending = wait_in_vain(kDeadline);  // it was stopped: the machine gave it no time
+    ending = wait_until_timeout(kDeadline);  // it was stopped: the machine gave it no time
   }
   EXPECT_EQ(ending.fault, CommFault::Late) << ending.message;
   EXPECT_EQ(ending.culprits, std::vector<Rank>{1});

@@ -16,7 +16,7 @@ constexpr std::int64_t kManyCalls = 1024;
 constexpr std::int64_t kTryCalls = 4;
 /// Ends a trial of cached stores if this many bytes take this many times as long as with streaming stores.
 constexpr std::size_t kTriedBytes = std::size_t{32} << 10;
-constexpr double kHopeless = 5;
+constexpr double kTooSlow = 5;
 /// The alternative must be this much faster; stores that have become this much slower are reconsidered.
 constexpr double kFaster = 0.9;
 constexpr double kSlower = 1.5;
@@ -88,7 +88,7 @@ void StorePolicy::copy_first(std::byte* to, const std::byte* from, std::size_t b
   const double pace = pace_of(Clock::now() - begin, static_cast<double>(bytes));
   if (stores_ == Stores::Streaming) {
     written_ = tracked(written_, pace);
-  } else if (is_trying() && pace > kHopeless * written_) {
+  } else if (is_trying() && pace > kTooSlow * written_) {
     stores_ = Stores::Streaming;
     end_try(false);
   }

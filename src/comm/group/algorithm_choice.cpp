@@ -25,10 +25,10 @@ bool carries_own_sizes(Operation operation, Algorithm algorithm) {
 
 Method AlgorithmChoice::choose(const Call& call, const Geometry& geometry) {
   const Method& requested = call.options.method;
-  if (!shape_.sees_memory && shape_.ranks == 1) {
+  if (!shape_.shares_memory && shape_.ranks == 1) {
     return Method::scheduled(algorithms_for(call.operation).front());
   }
-  if (requested.kind == Method::Kind::Direct && !shape_.sees_memory) {
+  if (requested.kind == Method::Kind::Direct && !shape_.shares_memory) {
     throw Error(
         ErrorKind::Usage,
         "direct operations need all ranks of the group on one host; choose an algorithm, or "
@@ -52,7 +52,7 @@ Method AlgorithmChoice::choose(const Call& call, const Geometry& geometry) {
 
 bool AlgorithmChoice::accepts(const Method& tuned, const Call& call, bool own_sizes) const {
   if (tuned.kind == Method::Kind::Direct) {
-    return shape_.sees_memory;
+    return shape_.shares_memory;
   }
   return tuned.kind == Method::Kind::Scheduled &&
          (!own_sizes || carries_own_sizes(call.operation, tuned.algorithm));
@@ -60,7 +60,7 @@ bool AlgorithmChoice::accepts(const Method& tuned, const Call& call, bool own_si
 
 /// For blocks of different sizes, which not every algorithm supports.
 Method AlgorithmChoice::choose_for_blocks(const Call& call, const Geometry& geometry) {
-  if (shape_.sees_memory) {
+  if (shape_.shares_memory) {
     return Method::direct();
   }
   if (call.operation == Operation::Alltoall) {

@@ -62,11 +62,11 @@ TransportKind slowest_transport(WorldCore& world, const std::vector<Rank>& membe
   return world.reach(world.rank()).kind();
 }
 
-GroupShape shape_of(WorldCore& world, const Membership& members, bool sees_memory) {
+GroupShape shape_of(WorldCore& world, const Membership& members, bool shares_memory) {
   return {.ranks = members.size(),
           .ranks_per_host = equal_ranks_per_host(world, members.world_ranks()),
           .transport = slowest_transport(world, members.world_ranks()),
-          .sees_memory = sees_memory};
+          .shares_memory = shares_memory};
 }
 
 }  // namespace

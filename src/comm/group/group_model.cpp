@@ -242,14 +242,14 @@ Seconds GroupModel::moving(const Query& query, Algorithm algorithm) const {
 }
 
 Method GroupModel::choose(const Query& query) {
-  if (shape_.sees_memory &&
+  if (shape_.shares_memory &&
       (!costs_ || shape_.ranks < 2)) {  // nothing to predict, or no costs to predict with
     return Method::direct();
   }
   const Method messages = query.operation == Operation::Alltoall
                               ? Method::scheduled(Algorithm::Pairwise)
                               : Method::scheduled(ranking(query).front().algorithm);
-  if (!shape_.sees_memory) {
+  if (!shape_.shares_memory) {
     return messages;
   }
   const Seconds by_messages = *predict(query, messages, Sight::Hidden);
@@ -260,7 +260,7 @@ Method GroupModel::choose(const Query& query) {
 
 /// If ranks share memory, messages begin with all ranks checking all others' records.
 Seconds GroupModel::first_wait() const {
-  return shape_.sees_memory ? costs_->wait_of(shape_.ranks).first : Seconds{};
+  return shape_.shares_memory ? costs_->wait_of(shape_.ranks).first : Seconds{};
 }
 
 std::optional<Seconds> GroupModel::predict(const Query& query, const Method& method,

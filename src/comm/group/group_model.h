@@ -23,7 +23,7 @@ struct GroupShape {
   Rank ranks = 1;
   Rank ranks_per_host = 0;  ///< if they are grouped by host, the same number on each; else 0
   TransportKind transport = TransportKind::SharedMemory;  ///< the slowest between two of them
-  bool sees_memory = true;                                ///< direct operations are possible
+  bool shares_memory = true;                              ///< direct operations are possible
 };
 
 class GroupModel {

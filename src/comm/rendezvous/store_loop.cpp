@@ -80,8 +80,8 @@ void StoreLoop::watch(int operation, const Fd& fd, std::uint64_t about, std::uin
 /// The next time at which to act even without events.
 Deadline StoreLoop::next_deadline() const {
   Deadline next = listening_ ? deadline_in({3600.0}) : listen_again_;
-  if (!strangers_.empty()) {
-    next = std::min(next, oldest_stranger() + duration(options_.handshake_patience));
+  if (!unauthenticated_.empty()) {
+    next = std::min(next, oldest_unauthenticated() + duration(options_.handshake_patience));
   }
   return next;
 }
@@ -119,12 +119,12 @@ void StoreLoop::accept_clients() {
     }
     // Until the oldest unauthenticated client may be dropped; one that finishes earlier frees a place, too.
     waits_for_room_ = true;
-    rest_until(oldest_stranger() + duration(kMinHandshakeTime));
+    rest_until(oldest_unauthenticated() + duration(kMinHandshakeTime));
   } catch (const Error& error) {
     // Descriptors ran out. Drop unauthenticated clients first.
     note(error.what());
-    if (!strangers_.empty()) {
-      return drop(strangers_.front(), "was dropped in the handshake, to make room");
+    if (!unauthenticated_.empty()) {
+      return drop(unauthenticated_.front(), "was dropped in the handshake, to make room");
     }
     rest_until(deadline_in({0.1}));
   }
@@ -132,13 +132,13 @@ void StoreLoop::accept_clients() {
 
 /// Whether one more unauthenticated client may connect; drops the oldest for it if it has had its time.
 bool StoreLoop::has_room() {
-  if (strangers_.size() < most_strangers_) {
+  if (unauthenticated_.size() < most_unauthenticated_) {
     return true;
   }
-  if (!passed(oldest_stranger() + duration(kMinHandshakeTime))) {
+  if (!passed(oldest_unauthenticated() + duration(kMinHandshakeTime))) {
     return false;
   }
-  drop(strangers_.front(), "was dropped in the handshake, to make room");
+  drop(unauthenticated_.front(), "was dropped in the handshake, to make room");
   return true;
 }
 
@@ -149,8 +149,8 @@ void StoreLoop::rest_until(Deadline deadline) {
   listen_again_ = deadline;
 }
 
-Clock::time_point StoreLoop::oldest_stranger() const {
-  return clients_.at(strangers_.front()).since;
+Clock::time_point StoreLoop::oldest_unauthenticated() const {
+  return clients_.at(unauthenticated_.front()).since;
 }
 
 void StoreLoop::add_client(Fd socket) {
@@ -166,20 +166,21 @@ void StoreLoop::add_client(Fd socket) {
                                 .reader = {},
                                 .out = {},
                                 .watched = EPOLLIN});
-  strangers_.push_back(name);
+  unauthenticated_.push_back(name);
   serve(name);
 }
 
 void StoreLoop::drop_late_clients() {
-  const bool has_room_again = waits_for_room_ && strangers_.size() < most_strangers_;
+  const bool has_room_again = waits_for_room_ && unauthenticated_.size() < most_unauthenticated_;
   if (!listening_ && (passed(listen_again_) || has_room_again)) {
     watch(EPOLL_CTL_MOD, listener_.socket, kListener, EPOLLIN);
     listening_ = true;
     waits_for_room_ = false;
   }
   // In order of arrival, which is also the order of their deadlines.
-  while (!strangers_.empty() && passed(oldest_stranger() + duration(options_.handshake_patience))) {
-    drop(strangers_.front(),
+  while (!unauthenticated_.empty() &&
+         passed(oldest_unauthenticated() + duration(options_.handshake_patience))) {
+    drop(unauthenticated_.front(),
          fmt::format("did not finish the handshake within {}; is it a Trireme peer?",
                      trireme::to_text(options_.handshake_patience)));
   }
@@ -226,7 +227,7 @@ bool StoreLoop::progress(std::uint64_t name, Client& client) {
     if (!client.channel.advance()) {
       return true;
     }
-    std::erase(strangers_, name);
+    std::erase(unauthenticated_, name);
   }
   for (int turn = 0; turn < kTurn; ++turn) {
     if (!answer_frames(name, client)) {
@@ -323,7 +324,7 @@ void StoreLoop::flush_all() noexcept {
 }
 
 void StoreLoop::forget(std::uint64_t name) {
-  std::erase(strangers_, name);
+  std::erase(unauthenticated_, name);
   clients_.erase(name);
   service_.forget(name);
 }

@@ -53,7 +53,7 @@ class StoreLoop {
   void accept_clients();
   [[nodiscard]] bool has_room();
   /// When the oldest client still in the handshake connected. Requires that there is one.
-  [[nodiscard]] Clock::time_point oldest_stranger() const;
+  [[nodiscard]] Clock::time_point oldest_unauthenticated() const;
   void rest_until(Deadline deadline);
   void add_client(Fd socket);
   void drop_late_clients();
@@ -79,11 +79,11 @@ class StoreLoop {
   bool listening_ = true;
   Deadline listen_again_{};      ///< if not listening_
   bool waits_for_room_ = false;  ///< not listening_ because of unauthenticated clients
-  std::size_t most_strangers_ = most_unauthenticated();
+  std::size_t most_unauthenticated_ = most_unauthenticated();
   std::vector<std::byte> chunk_;
   std::uint64_t next_name_;
   std::map<std::uint64_t, Client> clients_;
-  std::deque<std::uint64_t> strangers_;  ///< clients in the handshake, oldest first
+  std::deque<std::uint64_t> unauthenticated_;  ///< clients in the handshake, oldest first
   StoreService service_;
   std::string disagreement_;  ///< between two ranks of the job; from then on no client is served
   mutable Mutex refusals_mutex_;

@@ -13,7 +13,7 @@ namespace trireme::comm {
 namespace {
 
 /// A rank that has waited this long reports its call to the others.
-constexpr Seconds kAskAfter{0.05};
+constexpr Seconds kQueryAfter{0.05};
 /// How long ranks that disagree wait for everyone's answer before they give up.
 constexpr std::chrono::milliseconds kDisputePatience{200};
 
@@ -48,10 +48,10 @@ void MismatchDetector::ask(const Record& record) const {
 
 void MismatchDetector::inquire(const Record& record, Seconds stuck) {
   if (asked_.exchange(record.sequence) != record.sequence) {
-    ask_after_.store(kAskAfter.count);
+    query_after_.store(kQueryAfter.count);
   }
-  if (stuck.count > ask_after_.load()) {
-    ask_after_.store(2 * stuck.count);
+  if (stuck.count > query_after_.load()) {
+    query_after_.store(2 * stuck.count);
     ask(record);
   }
 }
@@ -71,7 +71,7 @@ void MismatchDetector::dispute(const Record& record) {
   }
 }
 
-void MismatchDetector::receive(Rank world_rank, const Record& record, bool is_question) {
+void MismatchDetector::receive(Rank world_rank, const Record& record, bool is_query) {
   const auto place = static_cast<Rank>(std::ranges::find(members_, world_rank) - members_.begin());
   if (place == members_.count()) {
     return;
@@ -97,7 +97,7 @@ void MismatchDetector::receive(Rank world_rank, const Record& record, bool is_qu
       witnesses_[place] = {world_rank, true, record};
     }
   }
-  if (is_question && mine) {
+  if (is_query && mine) {
     send_(world_rank, ControlKind::Answer, *mine);
     if (mine->fingerprint != record.fingerprint) {
       inquire(*mine, Seconds{1});  // so that all ranks learn of all calls

@@ -33,8 +33,8 @@ class MismatchDetector {
   void inquire(const Record& record, Seconds stuck);
   /// Queries all members now: a message showed that a member made a different call.
   void dispute(const Record& record);
-  /// A member reports its call. `is_question`: it requests this rank's call.
-  void receive(Rank world_rank, const Record& record, bool is_question);
+  /// A member reports its call. `is_query`: it requests this rank's call.
+  void receive(Rank world_rank, const Record& record, bool is_query);
 
   /// Members (ranks in the group) that have not reported this call or a later one.
   [[nodiscard]] std::vector<Rank> silent_in(std::uint64_t sequence);
@@ -59,7 +59,7 @@ class MismatchDetector {
   const Rank me_;
   const Send send_;
   std::atomic<std::uint64_t> asked_{0};  ///< the last call that was inquired about
-  std::atomic<double> ask_after_{0};     ///< seconds until the next query
+  std::atomic<double> query_after_{0};   ///< seconds until the next query
   std::atomic<bool> has_dispute_{false};
   Mutex mutex_;
   std::vector<Record> remembered_ TRIREME_GUARDED_BY(mutex_);  ///< by number; empty at first

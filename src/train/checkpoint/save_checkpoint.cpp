@@ -19,7 +19,7 @@ std::string join(const std::string& folder, std::string_view name) {
   return fmt::format("{}/{}", folder, name);
 }
 
-bool is_there(const std::string& path) {
+bool path_exists(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::exists(std::filesystem::symlink_status(path, ignored));
 }
@@ -43,7 +43,7 @@ void clean_up(const std::string& folder, const Disk& disk) {
       disk.remove(join(folder, name));
     } else if (ours && name.ends_with(kReplaced)) {
       const std::string place = join(folder, name.substr(0, name.size() - kReplaced.size()));
-      if (is_there(place)) {
+      if (path_exists(place)) {
         disk.remove(join(folder, name));
       } else {
         disk.rename(join(folder, name), place);
@@ -94,7 +94,7 @@ void write_content(const std::string& folder, const CheckpointState& state, cons
 
 /// rename() cannot replace a non-empty folder, so the old one is first moved to a name that load_latest checks too.
 void put_in_place(const std::string& temporary, const std::string& place, const Disk& disk) {
-  if (is_there(place)) {
+  if (path_exists(place)) {
     disk.rename(place, place + std::string(kReplaced));
   }
   disk.rename(temporary, place);

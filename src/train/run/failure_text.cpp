@@ -37,12 +37,12 @@ std::string what_is_saved(const TrainFailure& f) {
 }
 
 std::string what_to_try(const TrainFailure& f) {
-  const std::string go_on =
+  const std::string resume_hint =
       f.checkpoint.empty() || f.at_once
           ? "start over"
           : fmt::format("--resume {}, or start over,", shell_word(f.run_folder));
   return fmt::format("the rate was {:.2g}: {} with --rate {} or a smaller --clip", f.result.rate,
-                     go_on, f.rate);
+                     resume_hint, f.rate);
 }
 
 }  // namespace

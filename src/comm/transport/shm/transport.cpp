@@ -185,11 +185,11 @@ class Heap : public HostMemory {
   }
   /// Whether the peer's process still exists. The PID of one that does not may have been reused, by a process whose
   /// memory must not be written to.
-  [[nodiscard]] bool is_there(Rank peer) const {
+  [[nodiscard]] bool is_alive(Rank peer) const {
     return syscall(SYS_pidfd_send_signal, handles_[peer], 0, nullptr, 0) == 0;
   }
   void put(Rank peer, std::uint64_t address, std::span<const std::byte> from) const override {
-    if (!is_there(peer)) {
+    if (!is_alive(peer)) {
       throw Error(ErrorKind::Peer, fmt::format("rank {} has exited", peer));
     }
     // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): it is only read
@@ -288,7 +288,7 @@ class ShmTransport : public Transport {
       const auto pid = parse_integer(words.at(0));
       deaths_[peer.rank] = Fd(static_cast<int>(syscall(SYS_pidfd_open, pid.value_or(0), 0)));
       heap_.add_process(peer.rank, static_cast<pid_t>(pid.value_or(0)), deaths_[peer.rank].get());
-      fetches = fetches && heap_.is_there(peer.rank) && try_fetch(peer.rank, words.at(2));
+      fetches = fetches && heap_.is_alive(peer.rank) && try_fetch(peer.rank, words.at(2));
     }
     heap_.allow_fetch(fetches);
     heap_.head(rank_).page.fetches.store(fetches);
