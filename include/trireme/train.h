@@ -181,6 +181,7 @@ struct RunServers {
   std::string address{};  ///< of a running coordinator; "": start servers on this machine
   TlsFiles etcd_tls{};    ///< if the address is that of an etcd, etcd+tls://…
   std::string secret{};   ///< of the servers at that address
+  bool encrypt = false;   ///< they use TLS
   Seconds lease{2};       ///< the same as theirs
   int count = 0;          ///< servers to start; 0: one for each worker
   int replicas = 1;       ///< number of servers that hold each part of the model

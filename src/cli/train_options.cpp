@@ -89,6 +89,8 @@ void add_server_options(Command* command, RunServers& servers) {
                       "with --sync ps: the coordinator of parameter servers that are running, "
                       "HOST:PORT or etcd://HOST:PORT,.../NAME; TRIREME_PS_SECRET has their secret "
                       "(default: start servers)");
+  command->add_flag("--ps-encrypt", servers.encrypt,
+                    "with --ps: its servers use TLS, as started with ps serve --encrypt");
   add_etcd_tls_options(*command, servers.etcd_tls);
   command->add_option("--ps-servers", servers.count,
                       "with --sync ps: parameter servers to start (default: one per worker)");

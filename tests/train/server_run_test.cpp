@@ -3,6 +3,7 @@
 #include <array>
 #include <atomic>
 #include <csignal>
+#include <filesystem>
 #include <map>
 
 #include <fmt/format.h>
@@ -15,6 +16,7 @@
 #include "trireme/cpu_device.h"
 #include "trireme/files.h"
 #include "trireme/local_servers.h"
+#include "trireme/run_record.h"
 #include "trireme/train.h"
 
 namespace trireme {
@@ -180,6 +182,8 @@ TEST_F(ServerRun, RejectsMismatchedServers) {
   RunOptions options = server_run("ps:bsp", new_run());
   options.servers = {.count = 2, .replicas = 3};
   EXPECT_NE(problems(options).front().find("--ps-replicas is 3"), std::string::npos);
+  options.servers = {.encrypt = true};
+  EXPECT_NE(problems(options).front().find("--ps-encrypt"), std::string::npos);
   options.servers = {};
   options.settings.dtype = "bf16";
   EXPECT_NE(problems(options).front().find("--dtype f32"), std::string::npos);
@@ -196,6 +200,19 @@ std::vector<std::string> recorded(const std::string& folder) {
     losses.push_back(text.substr(at, text.find(',', at) - at));
   }
   return losses;
+}
+
+/// Runs workers as processes; `victim` kills itself when it begins its share number `at`, counted from 0.
+void run_and_kill_worker(RunOptions options, int victim, std::int64_t at) {
+  options.rank_kind = RankKind::Processes;
+  options.servers.lease = {0.5};
+  options.delay = [=](int worker, std::int64_t share) {
+    if (worker == victim && share == at) {
+      ::kill(::getpid(), SIGKILL);
+    }
+    return Seconds{0.005};
+  };
+  run_ranks(std::move(options), [](TrainingRun& run) { run.train(); });
 }
 
 /// Runs workers as processes on servers that are processes; kills server `victim` when the run is under way.
@@ -226,6 +243,38 @@ TEST_F(ServerRun, KilledServerChangesNothing) {
   run_processes(options, 0);
   EXPECT_EQ(recorded(options.run_folder), calm);
 }
+
+struct Death {
+  const char* sync;
+  int victim;
+};
+
+class ServerRunWithDeath : public ::testing::TestWithParam<Death> {
+ protected:
+  TemporaryFolder folder_;
+};
+
+TEST_P(ServerRunWithDeath, Continues) {
+  RunOptions options = server_run(GetParam().sync, folder_ / "run", 3);
+  options.settings.batch = 6;
+  options.settings.validate_every = 4;
+  run_and_kill_worker(options, GetParam().victim, 5);
+  const RunRecord run = read_run(options.run_folder);
+  ASSERT_EQ(run.steps.size(), 12U);
+  for (std::size_t i = 0; i < run.steps.size(); ++i) {
+    const StepReport& report = run.steps[i].report;
+    EXPECT_EQ(report.step, static_cast<std::int64_t>(i) + 1);
+    EXPECT_EQ(report.validation.has_value(), report.step % 4 == 0);
+  }
+  EXPECT_LT(run.steps[11].report.loss, run.steps[0].report.loss);
+  EXPECT_TRUE(run.summary);
+  EXPECT_TRUE(std::filesystem::exists(options.run_folder + "/checkpoints/latest"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Workers, ServerRunWithDeath,
+                         testing::Values(Death{"ps:bsp", 2}, Death{"ps:bsp", 0},
+                                         Death{"ps:ssp=2", 1}, Death{"ps:ssp=2,pool", 1},
+                                         Death{"ps:async", 0}));
 
 }  // namespace
 }  // namespace trireme

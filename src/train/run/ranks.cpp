@@ -22,12 +22,16 @@ WorldOptions rank_world_options() {
   return options;
 }
 
-int first_rank_with(World& world, bool here) {
+int first_rank_with(World& world, Group& group, bool here) {
   std::int32_t first = here ? world.rank() : world.size();
   CallOptions options;
   options.reduction = Reduction::Min;
-  world.all().run(allreduce<std::int32_t>(std::span(&first, 1), options));
+  group.run(allreduce<std::int32_t>(std::span(&first, 1), options));
   return first;
+}
+
+int first_rank_with(World& world, bool here) {
+  return first_rank_with(world, world.all(), here);
 }
 
 Plan plan_of_worker(const Plan& plan, const SyncSpec& sync) {
@@ -50,6 +54,9 @@ Ranks::Ranks(const Plan& plan, const SyncSpec& sync, World* world)
       world_(world),
       workers_(worker_count(plan, sync)),
       worker_(world == nullptr ? 0 : index_along_data(plan.mesh, world->rank())) {
+  if (world != nullptr) {
+    all_ = world->all();
+  }
   if (world != nullptr && has_replicas(sync)) {
     split(plan, sync);
   } else if (world != nullptr) {
@@ -74,6 +81,10 @@ void Ranks::split(const Plan& plan, const SyncSpec& sync) {
                             "without a launcher",
                             to_text(sync)));
   }
+  if (uses_server(sync)) {
+    counterparts_ = all_;
+    return;
+  }
   counterparts_ = world_->all().split(plan.mesh.group_of("data", rank()).front(), worker_);
   Group own = world_->all().split(worker_, rank());
   if (own.size() > 1) {
@@ -82,15 +93,20 @@ void Ranks::split(const Plan& plan, const SyncSpec& sync) {
 }
 
 int Ranks::first_with(bool here) {
-  return world_ == nullptr ? (here ? 0 : 1) : first_rank_with(*world_, here);
+  return world_ == nullptr ? (here ? 0 : 1) : first_rank_with(*world_, *all_, here);
 }
 
 void Ranks::take_maximum(std::span<std::int32_t> numbers) {
   if (world_ != nullptr) {
     CallOptions options;
     options.reduction = Reduction::Max;
-    world_->all().run(allreduce<std::int32_t>(numbers, options));
+    all_->run(allreduce<std::int32_t>(numbers, options));
   }
+}
+
+void Ranks::continue_without_dead() {
+  all_ = all_->shrink();
+  counterparts_ = all_;
 }
 
 void Ranks::require_reported_by(int reporter) const {

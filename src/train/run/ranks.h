@@ -17,7 +17,9 @@ namespace trireme::train {
 /// Of ranks that this program starts.
 [[nodiscard]] WorldOptions rank_world_options();
 
-/// The first rank where `here` is true, or the number of ranks if there is none. Collective.
+/// The first rank where `here` is true, or the number of ranks if there is none. Collective over the ranks of the group.
+[[nodiscard]] int first_rank_with(World& world, Group& group, bool here);
+/// Over all ranks of the world.
 [[nodiscard]] int first_rank_with(World& world, bool here);
 
 /// The place of a rank along the mesh's data axis.
@@ -37,7 +39,8 @@ class Ranks {
 
   [[nodiscard]] int rank() const { return world_ == nullptr ? 0 : world_->rank(); }
   [[nodiscard]] int count() const { return count_; }
-  [[nodiscard]] bool leads() const { return rank() == 0; }
+  /// Whether this is the first rank of those that live.
+  [[nodiscard]] bool leads() const { return rank() == (all_ ? all_->world_ranks().front() : 0); }
   [[nodiscard]] World* world() { return world_; }
   /// Of this rank's worker; null if that is one device.
   [[nodiscard]] Communicator* communicator() { return communicator_.get(); }
@@ -52,6 +55,12 @@ class Ranks {
   }
   /// The ranks with the same shards, one of each worker. Requires that each worker has its own model.
   [[nodiscard]] Group& counterparts() { return *counterparts_; }
+  /// All ranks that live. Requires a world.
+  [[nodiscard]] Group& all() { return *all_; }
+
+  /// Some workers have died: all() and counterparts() are those that live from now on. Requires that parameter servers
+  /// have the model, so that each rank is a worker. Collective over them. Throws CommError if this rank must not continue.
+  void continue_without_dead();
 
   /// See first_rank_with().
   [[nodiscard]] int first_with(bool here);
@@ -73,7 +82,9 @@ class Ranks {
   int workers_;
   int worker_;
   std::unique_ptr<Communicator> communicator_;
-  std::optional<Group> counterparts_;
+  std::optional<Group> all_;  ///< if there is a world
+  std::optional<Group>
+      counterparts_;  ///< with parameter servers the same group as all_, which fails as a whole
 };
 
 }  // namespace trireme::train

@@ -42,6 +42,7 @@ std::vector<std::string> server_options(const RunServers& given) {
   add(given.count != defaults.count, "--ps-servers");
   add(given.replicas != defaults.replicas, "--ps-replicas");
   add(given.lease != defaults.lease, "--ps-lease");
+  add(given.encrypt, "--ps-encrypt");
   add(!given.etcd_tls.ca.empty(), "--etcd-ca");
   add(!given.etcd_tls.certificate.empty(), "--etcd-cert");
   add(!given.etcd_tls.key.empty(), "--etcd-key");
@@ -88,6 +89,9 @@ std::vector<std::string> find_sync_problems(const RunOptions& options) {
                       "and at most as many as servers",
                       options.servers.replicas, servers));
     }
+  }
+  if (options.servers.address.empty() && options.servers.encrypt) {
+    found.emplace_back("--ps-encrypt is for servers that are running: give --ps HOST:PORT, too");
   }
   const bool has_f32 = s.dtype == "f32" || (s.dtype != "f64" && s.master == "f32");
   if (!has_f32) {

@@ -8,6 +8,7 @@
 #include "train/run/run_folder.h"
 #include "train/run/run_model.h"
 #include "train/run/run_setup.h"
+#include "trireme/launch.h"
 #include "trireme/local_servers.h"
 #include "trireme/message.h"
 #include "trireme/shared_number.h"
@@ -114,8 +115,22 @@ std::unique_ptr<ps::LocalServers> start_servers(RunOptions& options,
   return servers;
 }
 
+/// With parameter servers a run continues without workers that die.
+AfterDeath after_death(const RunOptions& options) {
+  return uses_server(parse_sync(options.settings.sync)) ? AfterDeath::OthersContinue
+                                                        : AfterDeath::EndOthers;
+}
+
+/// The others have declared this rank dead, and continue without it.
+bool is_given_up(const Error& error, Rank rank) {
+  const auto* failure = dynamic_cast<const CommError*>(&error);
+  return failure != nullptr && failure->fault() == CommFault::Stopped &&
+         failure->culprits() == std::vector<Rank>{rank};
+}
+
 void run_forked(PreparedRun prepared, const std::function<void(TrainingRun& run)>& body) {
   const auto servers = start_servers(prepared.options, ps::LocalServersOptions::Run::Processes);
+  const AfterDeath after = after_death(prepared.options);
   SharedNumber refused;  // 1: a rank reported a usage or input error
   const auto rank_body = [&](World& world) {
     try {
@@ -124,10 +139,14 @@ void run_forked(PreparedRun prepared, const std::function<void(TrainingRun& run)
       if (error.kind() == ErrorKind::Usage || error.kind() == ErrorKind::Input) {
         refused.set(1);
       }
+      if (after == AfterDeath::OthersContinue && is_given_up(error, world.rank())) {
+        return;
+      }
       throw;
     }
   };
-  if (launch(prepared.options.plan.mesh.devices(), rank_body, train::rank_world_options()) != 0) {
+  if (launch(prepared.options.plan.mesh.devices(), rank_body, train::rank_world_options(), after) !=
+      0) {
     throw rank_failure(refused.get() != 0, folder_of(prepared.options));
   }
 }

@@ -25,11 +25,17 @@ std::optional<double> TrainingRun::Impl::evaluate() {
   }
   double loss = 0;
   if (sync_) {
-    sync_->with_average([&] { loss = validation_loss(); });
-    ranks_.counterparts().run(allreduce<double>(std::span(&loss, 1)));
+    // Each worker has a part; those that live also do the parts of the dead.
+    Group& workers = ranks_.counterparts();
+    sync_->with_average([&] {
+      for (int part = workers.rank(); part < ranks_.workers(); part += workers.size()) {
+        loss += validation_loss(part);
+      }
+    });
+    workers.run(allreduce<double>(std::span(&loss, 1)));
     loss /= ranks_.workers();
   } else {
-    loss = validation_loss();
+    loss = validation_loss(0);
   }
   return ranks_.any(data_error_.has_value()) ? std::nullopt : std::optional(loss);
 }
@@ -44,9 +50,9 @@ void TrainingRun::Impl::read_batch(const Batches& from, DataPosition at) {
   }
 }
 
-double TrainingRun::Impl::validation_loss() {
+double TrainingRun::Impl::validation_loss(int part) {
   const std::int64_t size = settings_.batch / ranks_.workers();
-  DataPosition at = data_.validation->advance({}, (sync_ ? ranks_.worker() : 0) * size);
+  DataPosition at = data_.validation->advance({}, part * size);
   double sum = 0;
   for (std::int64_t i = 0; i < kValidationBatches; ++i) {
     read_batch(*data_.validation, at);
@@ -98,9 +104,14 @@ StepReport TrainingRun::Impl::record(StepReport report) {
     validated_step_ = report.step;
     last_validation_ = report.validation;
   }
+  if (sync_ && report.step <= recorded_) {
+    return report;  // before a worker died
+  }
   if (report.validation && ranks_.leads()) {
     improved_ = validations_.add(report.step, *report.validation) || improved_;
   }
+  recorded_ = report.step;
+  keep_recent(report);
   last_experts_ = report.experts;
   losses_.add(report.loss);
   step_times_.push_back(report.step_time.count);
@@ -109,6 +120,14 @@ StepReport TrainingRun::Impl::record(StepReport report) {
     record_->add(facts_, report);
   }
   return report;
+}
+
+void TrainingRun::Impl::keep_recent(const StepReport& report) {
+  constexpr std::size_t kKept = 2UL * (train::kMaxLead + 2);
+  recent_.push_back(report);
+  if (recent_.size() > kKept) {
+    recent_.pop_front();
+  }
 }
 
 std::string TrainingRun::Impl::sample_text() {
@@ -153,7 +172,8 @@ RunSummary TrainingRun::Impl::summarize(double seconds) {
   summary.step = trainer_.step();
   summary.first_loss = losses_.first();
   summary.loss = losses_.mean_of_last();
-  summary.validation = validated_step_ == trainer_.step() ? last_validation_ : evaluate();
+  summary.validation =
+      ranks_.any(validated_step_ != trainer_.step()) ? evaluate() : last_validation_;
   summary.time = {seconds};
   summary.step_time = median_step_time();
   summary.units_per_second = static_cast<double>(steps * facts_.units_per_step) / seconds;

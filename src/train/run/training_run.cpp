@@ -59,7 +59,7 @@ TrainingRun::Impl::Impl(RunOptions&& options, World* world,
   if (const SyncSpec sync = parse_sync(settings_.sync); has_replicas(sync)) {
     sync_ = train::make_sync_strategy(sync, {.trainer = trainer_,
                                              .workers = ranks_.counterparts(),
-                                             .all = ranks_.world()->all(),
+                                             .all = ranks_.all(),
                                              .servers = options_.servers});
   }
   facts_ = train::collect_facts({.settings = settings_,
@@ -69,6 +69,8 @@ TrainingRun::Impl::Impl(RunOptions&& options, World* world,
                                  .host = options_.host,
                                  .memory = memory_},
                                 ranks_, *compiled_, trainer_, *device_);
+  recorded_ = trainer_.step();
+  first_position_ = position_;
   write_facts();
 }
 
@@ -101,9 +103,28 @@ train::TrainerOptions TrainingRun::Impl::options_that_fit() {
 
 RunSummary TrainingRun::Impl::train() {
   notify(options_.observer.begin, facts_);
-  const SaveInterval interval = parse_save_interval(settings_.save_every);
   const Clock::time_point start = Clock::now();
-  save_timer_.emplace(interval, has_checkpoint_ ? trainer_.step() : -1);
+  save_timer_.emplace(parse_save_interval(settings_.save_every),
+                      has_checkpoint_ ? trainer_.step() : -1);
+  bool is_interrupted = false;  // by the death of a worker
+  for (;;) {
+    try {
+      if (std::exchange(is_interrupted, false)) {
+        continue_without_dead();
+      }
+      run_steps();
+      return finish(train::since(start).count);
+    } catch (const CommError& error) {
+      if (!survives(error)) {
+        throw;
+      }
+      is_interrupted = true;
+    }
+  }
+}
+
+void TrainingRun::Impl::run_steps() {
+  const SaveInterval interval = parse_save_interval(settings_.save_every);
   while (trainer_.step() < settings_.steps) {
     const Agreed agreed = agree();
     if (agreed.without_data < ranks_.count()) {
@@ -126,11 +147,13 @@ RunSummary TrainingRun::Impl::train() {
       notify(options_.observer.step, facts_, train_on_batch());
     }
   }
-  const double seconds = train::since(start).count;
+}
+
+RunSummary TrainingRun::Impl::finish(double seconds) {
   if (settings_.keep_best && ranks_.any(improved_)) {
     save_best();
   }
-  if (!save_timer_->has_saved(trainer_.step())) {
+  if (ranks_.any(!save_timer_->has_saved(trainer_.step()))) {
     save();
   }
   RunSummary summary = summarize(seconds);

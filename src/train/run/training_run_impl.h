@@ -1,9 +1,10 @@
 // The implementation of TrainingRun, in several files: training_run.cpp (the step loop), training_workers.cpp (workers
-// with their own models), training_files.cpp (the run's folder, checkpoints, failures) and training_results.cpp
-// (validation, samples, reports). One thread at a time; all ranks make the same calls.
+// with their own models), training_survivors.cpp (workers that die), training_files.cpp (the run's folder, checkpoints,
+// failures) and training_results.cpp (validation, samples, reports). One thread at a time; all ranks make the same calls.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -21,6 +22,7 @@
 #include "train/step/memory_plan.h"
 #include "train/step/trainer.h"
 #include "train/sync/make_strategy.h"
+#include "train/sync/own_steps.h"
 #include "train/sync/stretch.h"
 #include "trireme/trace.h"
 #include "trireme/train.h"
@@ -84,6 +86,10 @@ class TrainingRun::Impl {
   [[nodiscard]] bool out_of_patience() const;
   /// Collective.
   [[nodiscard]] Agreed agree();
+  /// Takes all remaining steps.
+  void run_steps();
+  /// What follows the last step.
+  [[nodiscard]] RunSummary finish(double seconds);
   /// Keeps the error if the batch cannot be read.
   void read_batch(const Batches& from, DataPosition at);
   /// Trains on the batch that was read.
@@ -95,9 +101,21 @@ class TrainingRun::Impl {
   // Workers with their own models.
 
   /// Runs these steps on all workers, each at its own pace within the strategy's bounds. Collective.
-  train::StretchEnd run_workers(const train::Stretch& stretch);
+  train::StretchEnd run_workers(train::Stretch stretch);
+  /// Records and shows a step, unless that was done before a worker died. Collective if it validates.
+  StepReport publish(const StepReport& report);
   /// Takes this worker's step on its share of a batch. `first` is the step that position_ belongs to.
   train::ShareResult run_share(const train::BatchShare& share, std::int64_t first);
+
+  // Workers that die.
+
+  /// Whether the run can go on without the ranks that the error is about: parameter servers have the model.
+  [[nodiscard]] bool survives(const CommError& error) const;
+  /// Agrees with the other survivors on the last step that all have recorded, and continues from there. Collective over
+  /// them. Throws CommError if another rank dies meanwhile, or this one must not continue.
+  void continue_without_dead();
+  /// Makes this rank the one that writes the run's folder, after the former one has died.
+  void take_lead();
 
   // The run's folder.
 
@@ -135,7 +153,8 @@ class TrainingRun::Impl {
 
   // Results.
 
-  [[nodiscard]] double validation_loss();
+  /// On a worker's part of the validation data; without workers, on all.
+  [[nodiscard]] double validation_loss(int part);
   /// Rank 0 writes the trace of all ranks, or of its own worker if each worker has its own model, and keeps it until
   /// its step is recorded. Collective.
   void write_trace(Trace trace);
@@ -143,6 +162,7 @@ class TrainingRun::Impl {
   void explain_traced_step(const StepReport& report);
   /// Records a step in the run folder, and validates if that is due. Collective then.
   StepReport record(StepReport report);
+  void keep_recent(const StepReport& report);
   [[nodiscard]] std::string sample_text();
   [[nodiscard]] Seconds median_step_time();
   /// facts.json, for reports. Collective.
@@ -166,6 +186,7 @@ class TrainingRun::Impl {
   std::optional<train::RunLock> lock_;  ///< rank 0 only
   RunFacts facts_{};
   DataPosition position_{};
+  DataPosition first_position_{};  ///< where this run starts
   std::vector<std::byte> inputs_;
   std::vector<std::byte> targets_;
   std::optional<Error> data_error_;  ///< why the batch could not be read
@@ -180,6 +201,9 @@ class TrainingRun::Impl {
   std::unique_ptr<train::SyncStrategy> sync_;  ///< if each worker has its own model
   std::optional<Failure> failure_;             ///< this worker's first
   std::int64_t shares_ = 0;                    ///< of batches, that this rank has trained on
+  train::OwnSteps own_steps_;                  ///< what this worker did lately
+  std::int64_t recorded_ = 0;                  ///< the last step in losses_
+  std::deque<StepReport> recent_;              ///< recorded lately, for a rank that takes the lead
   bool stopping_ = false;                      ///< should_stop() has returned true
   std::optional<train::StepRecord> record_;    ///< rank 0 only
   std::optional<train::SaveTimer> save_timer_;

@@ -11,14 +11,12 @@ constexpr std::int64_t kTracedShare = 3;
 
 }  // namespace
 
-train::StretchEnd TrainingRun::Impl::run_workers(const train::Stretch& stretch) {
+train::StretchEnd TrainingRun::Impl::run_workers(train::Stretch stretch) {
+  stretch.done = own_steps_.within(stretch.first, stretch.last);
   const std::unique_ptr<train::StepBoard> board = sync_->open_board(stretch);
-  const auto publish = [&](const StepReport& report) {
-    notify(options_.observer.step, facts_, record(report));
-  };
   const auto run = [&](const train::BatchShare& share) { return run_share(share, stretch.first); };
-  train::StretchEnd end =
-      train::run_stretch(*board, stretch, {.run_share = run, .publish = publish});
+  train::StretchEnd end = train::run_stretch(
+      *board, stretch, {.run_share = run, .publish = [this](const StepReport& r) { publish(r); }});
   // Some workers have trained on a wrong batch by now, so this is not saved.
   if (const int reporter = ranks_.first_with(data_error_.has_value()); reporter < ranks_.count()) {
     ranks_.require_reported_by(reporter);
@@ -30,10 +28,18 @@ train::StretchEnd TrainingRun::Impl::run_workers(const train::Stretch& stretch) 
     give_up(failure_);
   }
   if (end.unpublished) {
-    end.last_report = record(end.last_report);
-    notify(options_.observer.step, facts_, end.last_report);
+    end.last_report = publish(end.last_report);
   }
   return end;
+}
+
+StepReport TrainingRun::Impl::publish(const StepReport& report) {
+  const bool is_new = report.step > recorded_;
+  StepReport recorded = record(report);
+  if (is_new) {
+    notify(options_.observer.step, facts_, recorded);
+  }
+  return recorded;
 }
 
 train::ShareResult TrainingRun::Impl::run_share(const train::BatchShare& share,
@@ -56,16 +62,18 @@ train::ShareResult TrainingRun::Impl::run_share(const train::BatchShare& share,
   }
   // The stretch also ends when it is time to save.
   const bool stop = should_stop() || (ranks_.leads() && save_timer_ && save_timer_->time_is_up());
-  return {.loss = last_result_.loss,
-          .gradient_norm = last_result_.gradient_norm,
-          .rate = last_result_.rate,
-          .loss_scale = last_result_.loss_scale.value_or(0),
-          .moved = moved.distance,
-          .length = moved.length,
-          .failed = failure_ || data_error_ ? 1.0 : 0.0,
-          .stop = stop ? 1.0 : 0.0,
-          .clock = moved.clock,
-          .slowest_clock = moved.slowest_clock};
+  const train::ShareResult result{.loss = last_result_.loss,
+                                  .gradient_norm = last_result_.gradient_norm,
+                                  .rate = last_result_.rate,
+                                  .loss_scale = last_result_.loss_scale.value_or(0),
+                                  .moved = moved.distance,
+                                  .length = moved.length,
+                                  .failed = failure_ || data_error_ ? 1.0 : 0.0,
+                                  .stop = stop ? 1.0 : 0.0,
+                                  .clock = moved.clock,
+                                  .slowest_clock = moved.slowest_clock};
+  own_steps_.add(share.step, result);
+  return result;
 }
 
 }  // namespace trireme

@@ -26,10 +26,11 @@ void write_result(const ShareResult& result, std::span<float> floats) {
   }
 }
 
+/// The mean of what was posted: two workers do a part if one dies after it has posted.
 ShareResult read_result(std::span<const float> floats) {
   ShareResult result;
   for (std::size_t i = 0; i < kFields.size(); ++i) {
-    result.*kFields[i] = static_cast<double>(floats[i + 1]);
+    result.*kFields[i] = static_cast<double>(floats[i + 1]) / static_cast<double>(floats[0]);
   }
   return result;
 }
@@ -57,7 +58,7 @@ class ServerBoard : public StepBoard {
         reported_(stretch.first),
         last_(stretch.last) {
     if (workers.rank() == 0) {
-      pool_.parts_.open(stretch.first * count(), stretch.last * count());
+      open_pool();
     }
     workers.barrier();
   }
@@ -103,6 +104,19 @@ class ServerBoard : public StepBoard {
 
  private:
   [[nodiscard]] std::int64_t count() const { return pool_.options_.workers; }
+
+  /// It is open already if the stretch began again because a worker died; what that one held is handed out again.
+  void open_pool() {
+    if (pool_.parts_.last() <= stretch_.first * count()) {
+      pool_.parts_.open(stretch_.first * count(), stretch_.last * count());
+    }
+    const std::vector<Rank>& live = workers_.world_ranks();
+    for (Rank worker = 0; worker < pool_.options_.workers; ++worker) {
+      if (std::ranges::find(live, worker) == live.end()) {
+        pool_.parts_.abandon(worker);
+      }
+    }
+  }
   static ps::Key key_of(std::int64_t step) { return static_cast<ps::Key>(step - 1); }
 
   /// The next steps that are complete.

@@ -45,6 +45,26 @@ std::string agree_on_name(Group& workers) {
   return fmt::format("run-{:x}", number);
 }
 
+/// Errors name the option of `trireme train`.
+ps::ParameterClient connect(const RunServers& servers) {
+  try {
+    return ps::ParameterClient({.coordinator = servers.address,
+                                .etcd_tls = servers.etcd_tls,
+                                .secret = servers.secret,
+                                .encrypt = servers.encrypt ? ps::Encrypt::Yes : ps::Encrypt::No,
+                                .lease = servers.lease,
+                                .patience = kServerPatience});
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    const std::size_t advice = text.find("; use --encrypt");
+    if (advice == std::string::npos) {
+      throw;
+    }
+    throw Error(error.kind(), text.substr(0, advice) + (servers.encrypt ? "; leave --ps-encrypt out"
+                                                                        : "; use --ps-encrypt"));
+  }
+}
+
 double squared_length(std::span<const float> elements) {
   double sum = 0;
   for (const float element : elements) {
@@ -59,15 +79,12 @@ class ServerSteps : public SyncStrategy {
       : spec_(spec),
         trainer_(place.trainer),
         workers_(place.workers),
-        board_ranks_(place.all.split(0, place.all.rank())),
+        worker_(workers_.rank()),
+        count_(workers_.size()),
         name_(agree_on_name(workers_)),
         optimizer_(server_optimizer(trainer_.training().optimizer)),
         model_(trainer_.trained_parameters()),
-        client_({.coordinator = place.servers.address,
-                 .etcd_tls = place.servers.etcd_tls,
-                 .secret = place.servers.secret,
-                 .lease = place.servers.lease,
-                 .patience = kServerPatience}),
+        client_(connect(place.servers)),
         table_spec_(describe_table()),
         table_(client_.create_table(table_spec_)),
         cache_(client_, table_, table_spec_,
@@ -78,10 +95,9 @@ class ServerSteps : public SyncStrategy {
         rows_(model_.floats()) {
     if (spec_.samples == SyncSpec::Samples::Pool) {
       pool_.emplace(client_,
-                    ServerPool::Options{
-                        .name = name_, .worker = workers_.rank(), .workers = workers_.size()});
+                    ServerPool::Options{.name = name_, .worker = worker_, .workers = count_});
     }
-    if (workers_.rank() == 0) {
+    if (worker_ == 0) {
       upload();
     }
     client_.start_iteration(table_);  // all are in the clocks before one starts to count
@@ -117,11 +133,10 @@ class ServerSteps : public SyncStrategy {
 
   std::unique_ptr<StepBoard> open_board(const Stretch& stretch) override {
     if (pool_) {
-      return pool_->open_board(board_ranks_, stretch);
+      return pool_->open_board(workers_, stretch);
     }
     const int lead = std::min(kMaxLead, staleness_bound(spec_).value_or(kMaxLead) + 1);
-    auto board =
-        make_step_board(board_ranks_, stretch, {.worker = workers_.rank(), .max_lead = lead});
+    auto board = make_step_board(workers_, stretch, {.worker = worker_, .max_lead = lead});
     board_ = board.get();
     return board;
   }
@@ -147,12 +162,28 @@ class ServerSteps : public SyncStrategy {
     workers_.barrier();
   }
 
+  /// The servers no longer wait for gradients of the dead, and end what one of them may have begun in settle().
+  void continue_without(std::span<const int> dead, double rate) override {
+    if (workers_.rank() == 0) {
+      for (const int worker : dead) {
+        std::ranges::fill(elements_, 0.0F);
+        model_.pack(elements_,
+                    {.operation = TrainHead::Operation::Leave,
+                     .worker = worker,
+                     .rate = static_cast<float>(rate)},
+                    rows_);
+        client_.push(table_, all_rows(), rows_).wait();
+      }
+    }
+    workers_.barrier();
+  }
+
  private:
   [[nodiscard]] ps::Keys all_rows() const { return ps::Keys::range(0, model_.rows()); }
   [[nodiscard]] bool aggregates() const { return staleness_bound(spec_) == 0; }
 
   [[nodiscard]] ps::TableSpec describe_table() {
-    optimizer_.update.workers = workers_.size();
+    optimizer_.update.workers = count_;
     optimizer_.update.aggregation = aggregates() ? ps::Aggregation::Mean : ps::Aggregation::None;
     return {.name = name_ + "/model",
             .keys = model_.rows(),
@@ -165,7 +196,7 @@ class ServerSteps : public SyncStrategy {
 
   /// How many updates each row has had before a step.
   [[nodiscard]] std::int64_t updates_before(std::int64_t step) const {
-    return (step - 1) * (aggregates() ? 1 : workers_.size());
+    return (step - 1) * (aggregates() ? 1 : count_);
   }
 
   // The model and the optimizer's state, between trainer and servers.
@@ -181,8 +212,10 @@ class ServerSteps : public SyncStrategy {
   void exchange(std::size_t slot) {
     std::vector<float> rows(model_.floats());
     for (std::size_t row = 0; row < model_.rows(); ++row) {
-      TrainHead{.operation = TrainHead::Operation::Exchange, .slot = static_cast<int>(slot)}.write(
-          std::span(rows).subspan(row * ServerModel::kWidth, ServerModel::kWidth));
+      TrainHead{.operation = TrainHead::Operation::Exchange,
+                .worker = worker_,
+                .slot = static_cast<int>(slot)}
+          .write(std::span(rows).subspan(row * ServerModel::kWidth, ServerModel::kWidth));
     }
     client_.push(table_, all_rows(), rows).wait();
   }
@@ -237,7 +270,7 @@ class ServerSteps : public SyncStrategy {
         throw Error(ErrorKind::Peer,
                     fmt::format("--sync {}: worker {} waited {} minutes to start step {}: another "
                                 "worker hangs",
-                                to_text(spec_), workers_.rank(), kWorkerPatience.count(), step));
+                                to_text(spec_), worker_, kWorkerPatience.count(), step));
       }
     }
   }
@@ -256,16 +289,19 @@ class ServerSteps : public SyncStrategy {
   }
 
   void push(std::int64_t step, float rate) {
-    TrainHead head{.worker = workers_.rank(), .ticket = step, .rate = rate};
+    TrainHead head{.worker = worker_, .ticket = step, .rate = rate};
     if (pool_) {
       head.worker = pool_->ticket()->owner;
       head.ticket = pool_->ticket()->part + 1;
     }
     require(head.ticket < ps::kMaxTrainNumber,
             fmt::format("--sync {}: more than {} steps are not supported", to_text(spec_),
-                        ps::kMaxTrainNumber / (pool_ ? workers_.size() : 1)));
+                        ps::kMaxTrainNumber / (pool_ ? count_ : 1)));
     model_.pack(elements_, head, rows_);
     cache_.push(rows_);
+    if (aggregates()) {
+      cache_.flush();  // who knows that all have done a step can rely on its update
+    }
     if (!pool_) {
       client_.complete_iteration(table_);
     }
@@ -273,8 +309,9 @@ class ServerSteps : public SyncStrategy {
 
   SyncSpec spec_;
   Trainer& trainer_;
-  Group& workers_;
-  Group board_ranks_;
+  Group& workers_;  ///< those that live
+  int worker_;
+  int count_;  ///< of workers when the run began
   std::string name_;
   ServerOptimizer optimizer_;
   ServerModel model_;

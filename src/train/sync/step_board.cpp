@@ -20,7 +20,12 @@ class ExchangedBoard : public StepBoard {
         options_(options),
         last_(stretch.last),
         taken_(stretch.first),
-        done_(stretch.first) {}
+        done_(stretch.first) {
+    for (const ShareResult& result : stretch.done) {
+      ++taken_;
+      post(result);
+    }
+  }
 
   std::optional<BatchShare> take() override {
     collect();
@@ -35,7 +40,7 @@ class ExchangedBoard : public StepBoard {
     return BatchShare{.step = ++taken_, .part = options_.worker};
   }
 
-  void post(ShareResult result) override {
+  void post(ShareResult result) final {
     result.staleness = static_cast<double>(staleness_);
     Round& round = rounds_.emplace_back();
     round.own = result;

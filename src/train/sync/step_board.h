@@ -41,6 +41,8 @@ struct ShareResult {
 struct Stretch {
   std::int64_t first = 0;
   std::int64_t last = 0;
+  /// What this worker did of them before, in order, if the stretch began again because a worker died.
+  std::vector<ShareResult> done{};
 };
 
 class StepBoard {

@@ -51,13 +51,18 @@ class SyncStrategy {
   /// Makes all workers continue from the average of their models and optimizer states, so that worker 0's is a
   /// checkpoint of the run. Collective.
   virtual void settle() = 0;
+
+  /// These workers have died; the groups of the place no longer have them. `rate` is that of this worker's last step.
+  /// Collective over the others. Called only if parameter servers have the model.
+  virtual void continue_without(std::span<const int> /*dead*/, double /*rate*/) {}
 };
 
 /// A worker's part in its run.
 struct WorkerPlace {
   Trainer& trainer;
-  Group& workers;  ///< the ranks with the same shards, one of each worker
-  Group& all;      ///< all ranks
+  Group&
+      workers;  ///< the ranks with the same shards, one of each worker; with parameter servers of each that lives
+  Group& all;  ///< all ranks
   const RunServers& servers;
 };
 
