@@ -1,88 +1,20 @@
 // Reads measured runs from CSV.
 #include <algorithm>
-#include <charconv>
+#include <array>
 #include <cmath>
 #include <map>
 #include <numeric>
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "base/text.h"
+#include "cost/csv_row.h"
 #include "trireme/error.h"
 #include "trireme/measured_runs.h"
 
 namespace trireme {
 namespace {
-
-using Fields = std::vector<std::string>;
-
-/// The fields of a line; a field in quotes may contain commas, and two quotes stand for one.
-Fields split_csv(std::string_view line) {
-  Fields fields(1);
-  bool quoted = false;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (c == '"' && quoted && i + 1 < line.size() && line[i + 1] == '"') {
-      fields.back() += '"';
-      ++i;
-    } else if (c == '"') {
-      quoted = !quoted;
-    } else if (c == ',' && !quoted) {
-      fields.emplace_back();
-    } else if (c != '\r') {
-      fields.back() += c;
-    }
-  }
-  return fields;
-}
-
-bool has(std::string_view text, std::string_view word) {
-  return std::search(text.begin(), text.end(), word.begin(), word.end(), [](char a, char b) {
-           return std::tolower(static_cast<unsigned char>(a)) ==
-                  std::tolower(static_cast<unsigned char>(b));
-         }) != text.end();
-}
-
-/// A row, by column.
-class Row {
- public:
-  Row(const Fields& columns, const Fields& fields, int line) : line_(line) {
-    for (std::size_t i = 0; i < columns.size(); ++i) {
-      values_[columns[i]] = i < fields.size() ? std::string(trim(fields[i])) : "";
-    }
-  }
-
-  [[nodiscard]] int line() const { return line_; }
-
-  [[nodiscard]] std::string text(const std::string& column) const {
-    const auto found = values_.find(column);
-    return found == values_.end() ? "" : found->second;
-  }
-
-  /// 0 if there is none.
-  [[nodiscard]] double number(const std::string& column) const {
-    const std::string value = text(column);
-    if (value.empty()) {
-      return 0;
-    }
-    double result = 0;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), result);
-    if (error != std::errc{} || end != value.data() + value.size()) {
-      throw Error(ErrorKind::Input,
-                  fmt::format("line {}: {}: '{}' is not a number", line_, column, value));
-    }
-    return result;
-  }
-
-  [[nodiscard]] int integer(const std::string& column, int otherwise) const {
-    const double value = number(column);
-    return value > 0 ? static_cast<int>(value) : otherwise;
-  }
-
- private:
-  int line_;
-  std::map<std::string, std::string> values_;
-};
 
 /// Devices as the files name them, most specific first.
 struct DeviceRow {
@@ -103,8 +35,9 @@ constexpr std::array kDevices{DeviceRow{"A100-40GB", "dgx-a100", "a100-40gb", 8}
                               DeviceRow{"B300", "dgx-b300", "b300", 8}};
 
 std::optional<Cluster> find_cluster(std::string_view device, int devices) {
+  const std::string name = lower(device.starts_with("NVIDIA ") ? device.substr(7) : device);
   for (const DeviceRow& row : kDevices) {
-    if (!device.starts_with(row.name)) {
+    if (!name.starts_with(lower(row.name))) {
       continue;
     }
     const int per_node = std::min(row.devices_per_node, devices);
@@ -129,13 +62,12 @@ std::string parse_precision(const std::string& text) {
   return has(text, "fp16") ? "f16" : "bf16";
 }
 
-RecomputeMode parse_mode(const std::string& text) {
-  return text == "full"           ? RecomputeMode::Full
-         : has(text, "selective") ? RecomputeMode::Selective
-                                  : RecomputeMode::None;
+/// "selective-op" and "selective-layer" count as "selective".
+RecomputeMode parse_mode(std::string_view text) {
+  return parse_recompute_mode(text.starts_with("selective-") ? "selective" : text);
 }
 
-Architecture parse_model(const Row& row) {
+Architecture parse_model(const CsvRow& row) {
   Architecture a;
   ModelConfig& m = a.model;
   m.name = row.text("model");
@@ -157,7 +89,7 @@ Architecture parse_model(const Row& row) {
 constexpr double kVTrainContention = 0.10;
 
 /// What a source's software does, where the file has no column for it.
-void apply_software(const Row& row, MeasuredRun& run) {
+void apply_software(const CsvRow& row, MeasuredRun& run) {
   const std::string source = row.text("source");
   const std::string notes = row.text("notes");
   const bool megatron2021 = has(source, "SC21") || has(source, "tables.tex") ||
@@ -191,35 +123,30 @@ void apply_software(const Row& row, MeasuredRun& run) {
 }
 
 /// Columns that say what apply_software() infers from the names of sources. An absent or empty one changes nothing.
-void apply_columns(const Row& row, MeasuredRun& run) {
-  const auto is_yes = [&](const char* column, bool otherwise) {
-    const std::string text = row.text(column);
-    return text.empty() ? otherwise : text == "yes";
+void apply_columns(const CsvRow& row, MeasuredRun& run) {
+  const std::array yes_or_no{std::string_view("no"), std::string_view("yes")};
+  const auto flag = [&](const char* column, bool& value) {
+    value = row.choice(column, yes_or_no, value ? 1 : 0) == 1;
   };
-  run.layout.sequence = is_yes("sequence", run.layout.sequence);
-  run.work.overlap_data = is_yes("overlap_data", run.work.overlap_data);
-  run.work.overlap_tensor = is_yes("overlap_tensor", run.work.overlap_tensor);
-  run.work.overlap_pipe = is_yes("overlap_pipe", run.work.overlap_pipe);
-  if (!row.text("zero").empty()) {
-    run.layout.zero = static_cast<int>(row.number("zero"));
-  }
-  if (const std::string attention = row.text("attention"); !attention.empty()) {
-    run.work.attention = parse_attention(attention);
-  }
-  if (const std::string schedule = row.text("schedule"); !schedule.empty()) {
-    run.layout.schedule = parse_pipeline_form(schedule);
-  }
+  flag("sequence", run.layout.sequence);
+  flag("overlap_data", run.work.overlap_data);
+  flag("overlap_tensor", run.work.overlap_tensor);
+  flag("overlap_pipe", run.work.overlap_pipe);
+  run.layout.zero = static_cast<int>(row.choice(
+      "zero", std::array<std::string_view, 4>{"0", "1", "2", "3"}, position_of(run.layout.zero)));
+  run.work.attention = row.parsed("attention", parse_attention, run.work.attention);
+  run.layout.schedule = row.parsed("schedule", parse_pipeline_form, run.layout.schedule);
 }
 
-void parse_schedule(const Row& row, MeasuredRun& run) {
+void parse_schedule(const CsvRow& row, MeasuredRun& run) {
   ParallelLayout& layout = run.layout;
   const std::string name = run.model.model.name;
   layout.schedule = has(name, "ZB-2p")   ? PipelineForm::ZbH2
                     : has(name, "ZB-1p") ? PipelineForm::ZbH1
                                          : PipelineForm::OneFOneB;
   const int layers = static_cast<int>(run.model.model.layers);
-  layout.chunks = row.text("interleave") == "max" ? std::max(1, (layers + 2) / layout.pipe)
-                                                  : row.integer("interleave", 1);
+  layout.chunks = lower(row.text("interleave")) == "max" ? std::max(1, (layers + 2) / layout.pipe)
+                                                         : row.integer("interleave", 1);
   if (layout.chunks > 1 && layout.pipe > 1) {
     layout.schedule = PipelineForm::Interleaved;
   } else {
@@ -248,9 +175,9 @@ void add_features(MeasuredRun& run) {
 }
 
 /// "" if the row has what the cost model needs.
-std::string missing_number(const Row& row) {
-  for (const char* column : {"layers", "hidden", "heads", "seq", "gpus", "tp", "pp", "dp",
-                             "microbatch", "global_batch"}) {
+std::string missing_number(const CsvRow& row) {
+  for (const char* column :
+       {"layers", "hidden", "heads", "seq", "gpus", "tp", "pp", "microbatch", "global_batch"}) {
     if (row.number(column) <= 0) {
       return fmt::format("no {}", column);
     }
@@ -263,16 +190,19 @@ std::string missing_number(const Row& row) {
 struct Parser {
   MeasuredRuns result{};
 
-  void skip(const Row& row, std::string reason) {
+  void skip(const CsvRow& row, std::string reason) {
     result.skipped.push_back({row.line(), row.text("source"), std::move(reason)});
   }
 
-  void add(const Row& row) {
+  void add(const CsvRow& row) {
     if (const std::string missing = missing_number(row); !missing.empty()) {
       return skip(row, missing);
     }
     if (has(row.text("source"), "LoRA") || has(row.text("source"), "SFT")) {
       return skip(row, "fine-tuning: not all parameters are trained, or sequences are packed");
+    }
+    if (row.integer("ep", 1) > 1) {
+      return skip(row, "experts: no column has their number");
     }
     MeasuredRun run;
     run.line = row.line();
@@ -287,19 +217,20 @@ struct Parser {
     run.work.batch = row.integer("global_batch", 1);
     run.work.length = row.integer("seq", 0);
     run.work.dtype = parse_precision(row.text("precision"));
-    run.layout = {.data = row.integer("dp", 1),
+    const int model_ranks = row.integer("tp", 1) * row.integer("pp", 1) * row.integer("cp", 1);
+    run.layout = {.data = row.integer("dp", std::max(1, row.integer("gpus", 1) / model_ranks)),
                   .tensor = row.integer("tp", 1),
                   .pipe = row.integer("pp", 1),
                   .context = row.integer("cp", 1),
                   .microbatch = row.integer("microbatch", 1),
-                  .recompute = parse_mode(row.text("recompute"))};
+                  .recompute = row.parsed("recompute", parse_mode, RecomputeMode::None)};
     parse_schedule(row, run);
     apply_software(row, run);
     apply_columns(row, run);
     run.published_mfu = row.number("mfu_pct");
     run.published_hfu = row.number("hfu_pct");
     run.published_tflops = row.number("tflops_per_gpu");
-    run.parameters = 1e9 * row.number("params_B");
+    run.parameters = 1e9 * row.number("params_b");
     run.seconds = row.number("seconds_per_step");
     if (!run.cluster.device.peak(run.work.dtype) || !run.cluster.device.memory_bandwidth) {
       return skip(row, fmt::format("no {} peak or bandwidth of {} is known", run.work.dtype,
@@ -326,19 +257,24 @@ struct Parser {
 class Columns {
  public:
   /// Throws Error(Input) if the columns are of no known kind.
-  Columns(Fields header, std::string_view name) : columns_(std::move(header)) {
+  Columns(CsvFields header, std::string_view name) : columns_(std::move(header)) {
+    for (std::string& column : columns_) {
+      column = lower(trim(column));
+    }
     is_vtrain_ = has_column("iteration time (ms)");
     if (is_vtrain_) {
       translate();
     } else if (!has_column("seconds_per_step")) {
       throw Error(
           ErrorKind::Input,
-          fmt::format("{}: line 1: expected the columns of published or vTrain runs", name));
+          fmt::format("{}: line 1: no column seconds_per_step or 'iteration time (ms)'; `trireme "
+                      "validate --help` lists the columns",
+                      name));
     }
   }
 
-  [[nodiscard]] Row row(const Fields& fields, int line) const {
-    const Row plain(columns_, fields, line);
+  [[nodiscard]] CsvRow row(const CsvFields& fields, int line) const {
+    const CsvRow plain(columns_, fields, line);
     return is_vtrain_ ? published(plain, fields, line) : plain;
   }
 
@@ -348,7 +284,7 @@ class Columns {
   }
 
   void translate() {
-    const std::map<std::string, std::string> names{{"# GPUs", "gpus"},
+    const std::map<std::string, std::string> names{{"# gpus", "gpus"},
                                                    {"global batch", "global_batch"},
                                                    {"micro batch", "microbatch"},
                                                    {"hidden size", "hidden"},
@@ -367,7 +303,7 @@ class Columns {
 
   /// vTrain's runs are of Megatron-LM on A100s; those on several nodes recompute activations. Those on one node are its
   /// simulator's, whose shards have the same number of whole words: 50257 divided by the degree, rounded down.
-  [[nodiscard]] Row published(const Row& plain, const Fields& fields, int line) const {
+  [[nodiscard]] CsvRow published(const CsvRow& plain, const CsvFields& fields, int line) const {
     const bool single = plain.number("gpus") <= 8;
     const int tensor = plain.integer("tp", 1);
     const std::vector<std::pair<const char*, std::string>> constants{
@@ -378,8 +314,8 @@ class Columns {
         {"precision", "fp16"},
         {"vocab", fmt::format("{}", single ? 50257 / tensor * tensor : 51200)},
         {"seconds_per_step", fmt::format("{}", plain.number("milliseconds") / 1000)}};
-    Fields columns = columns_;
-    Fields values = fields;
+    CsvFields columns = columns_;
+    CsvFields values = fields;
     values.resize(columns.size());
     for (const auto& [column, value] : constants) {
       columns.emplace_back(column);
@@ -388,7 +324,7 @@ class Columns {
     return {columns, values, line};
   }
 
-  Fields columns_;
+  CsvFields columns_;
   bool is_vtrain_ = false;
 };
 
@@ -402,6 +338,10 @@ std::string MeasuredRun::describe() const {
 MeasuredRuns parse_runs(std::string_view text, std::string_view name) {
   Parser parser;
   std::optional<Columns> columns;
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kByteOrderMark)) {
+    text.remove_prefix(kByteOrderMark.size());
+  }
   int number = 0;
   for (const std::string_view line : split(text, '\n')) {
     ++number;
