@@ -15,6 +15,7 @@
 #include "trireme/efficiency.h"
 #include "trireme/estimate.h"
 #include "trireme/group_costs.h"
+#include "trireme/kernel_rates.h"
 #include "trireme/plan.h"
 #include "trireme/recompute_choice.h"
 #include "trireme/valid.h"
@@ -94,10 +95,11 @@ enum class TimePart : std::uint8_t {
   Pipe,
   Data,
   Bubble,  ///< waiting for other pipeline stages, and stages of unequal length
+  Uneven,  ///< faster devices waiting for slower ones that do as much
   Update,  ///< the optimizer
   Other,   ///< per-step overhead
 };
-inline constexpr int kTimeParts = 13;
+inline constexpr int kTimeParts = 14;
 [[nodiscard]] std::string_view to_text(TimePart part);
 [[nodiscard]] constexpr bool is_communication(TimePart part) {
   return part >= TimePart::Tensor && part <= TimePart::Data;
@@ -128,6 +130,14 @@ struct StepCost {
   [[nodiscard]] double bubble() const noexcept;
   [[nodiscard]] double exposed_communication() const noexcept;
   [[nodiscard]] double part(TimePart p) const noexcept { return time[static_cast<std::size_t>(p)]; }
+};
+
+/// Bytes that an average rank sends in a step, by the lower bounds of collectives.
+struct StepTraffic {
+  double gradient = 0;
+  double parameter = 0;  ///< ZeRO: gathered after the update, or before each use
+  double activation =
+      0;  ///< between tensor, context and expert groups and stages, their gradients included
 };
 
 /// Why the layout cannot run: sizes that do not divide, or too many or too few devices. Empty if it can. Memory is not
@@ -186,6 +196,9 @@ class TransformerCost {
   /// Requires that misfit() finds nothing.
   [[nodiscard]] StepCost step(const ParallelLayout& layout) const;
 
+  /// Requires the same.
+  [[nodiscard]] StepTraffic sent(const ParallelLayout& layout) const;
+
   // The two halves of step(), for searches.
 
   struct Blocks {
@@ -209,9 +222,6 @@ class TransformerCost {
 
  private:
   struct Pass;  ///< what a micro-batch costs on all ranks of a pipeline together
-  [[nodiscard]] double tile_overhead(double m, double n, double k) const;
-  [[nodiscard]] double matmul(double m, double n, double k) const;
-  [[nodiscard]] double moving(double bytes) const;
   void add_products(const ParallelLayout& layout, double hidden, double used,
                     BlockCost& cost) const;
   void add_attention(const ParallelLayout& layout, BlockCost& cost) const;
@@ -223,6 +233,7 @@ class TransformerCost {
   [[nodiscard]] Pass pass(const ParallelLayout& layout, const Blocks& blocks) const;
   [[nodiscard]] double context_seconds(const ParallelLayout& layout, double passes,
                                        const BlockCost& cost) const;
+  [[nodiscard]] double sent_by_block(const ParallelLayout& layout) const;
   [[nodiscard]] GroupShape data_group(const ParallelLayout& layout) const;
   [[nodiscard]] double reduce_seconds(const ParallelLayout& layout, double parameters,
                                       double backward) const;
@@ -240,10 +251,9 @@ class TransformerCost {
   Cluster cluster_;
   Efficiency eff_;
   GroupCosts links_;
-  double peak_ = 0;         ///< of one device, for matrix products
-  double peak16_ = 0;       ///< the same in 16 bits
-  double matmul_rate_ = 0;  ///< what large matrix products reach
-  double bandwidth_ = 0;    ///< of memory
+  KernelRates rates_;
+  double word_ = 2;         ///< bytes of an activation, and of a parameter as computed with
+  double state_bytes_ = 0;  ///< of the optimizer, per parameter
   double length_ = 0;
   double dense_blocks_ = 0;
   double mixture_blocks_ = 0;

@@ -12,9 +12,9 @@ namespace trireme {
 
 struct PlannerOptions {
   std::string model = "llama3-8b";
-  std::string batch = "256";  ///< sequences, or "16Mtokens"
-  std::int64_t length = 0;    ///< 0: the model's context
-  std::string dtype = "bf16";
+  std::string batch = "256";        ///< sequences, or "16Mtokens"
+  std::int64_t length = 0;          ///< 0: the model's context
+  std::string dtype{};              ///< empty: see plan_dtype()
   std::string attention = "fused";  ///< or "unfused": scores go through memory
   bool overlap_tensor = false;
   std::string memory_limit{};  ///< "": most of a device's memory
@@ -36,6 +36,9 @@ struct PlannerOptions {
 };
 
 [[nodiscard]] SearchOptions make_search(const PlannerOptions& options);
+
+/// The given type; otherwise "bf16", or "f32" on devices that have a peak for that only.
+[[nodiscard]] std::string plan_dtype(const PlannerOptions& options, const Cluster& cluster);
 
 /// The model and its batch on this cluster.
 [[nodiscard]] TransformerCost make_cost(const PlannerOptions& options, Cluster cluster);

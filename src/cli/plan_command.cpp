@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -42,12 +43,12 @@ struct PlanArguments {
 
 /// What `trireme train` would need for the plan on its fullest rank: its programs keep other tensors than the closed form
 /// assumes. Nothing if it cannot run the plan, or the model or the dtype.
-std::optional<MemoryUse> own_memory(const PlanArguments& args, const TransformerCost& cost,
-                                    const RankedLayout& layout) {
+std::optional<MemoryUse> predict_own_memory(const TransformerCost& cost,
+                                            const RankedLayout& layout) {
   TrainSettings settings;
   settings.batch = cost.workload().batch;
   settings.length = cost.workload().length;
-  settings.dtype = args.planner.dtype;
+  settings.dtype = cost.workload().dtype;
   NamedModel model;
   model.config = cost.model().model;
   model.is_preset = true;
@@ -63,11 +64,30 @@ std::optional<MemoryUse> own_memory(const PlanArguments& args, const Transformer
   }
 }
 
+/// The same for the plans of a search, each predicted once.
+class OwnMemory {
+ public:
+  OwnMemory(const TransformerCost& cost, const PlanSearch& search)
+      : cost_(cost), search_(search), known_(search.best.size()) {}
+
+  const std::optional<MemoryUse>& of(std::size_t plan) {
+    std::optional<std::optional<MemoryUse>>& known = known_.at(plan);
+    if (!known) {
+      known = predict_own_memory(cost_, search_.best[plan]);
+    }
+    return *known;
+  }
+
+ private:
+  const TransformerCost& cost_;  // both outlive this object, which is local to a command
+  const PlanSearch& search_;
+  std::vector<std::optional<std::optional<MemoryUse>>> known_;
+};
+
 /// The first plan that fits under `trireme train` too; the first one if none does.
-std::size_t first_to_run(const PlanArguments& args, const TransformerCost& cost,
-                         const PlanSearch& search) {
+std::size_t first_to_run(OwnMemory& memory, const PlanSearch& search) {
   for (std::size_t i = 0; i < search.best.size(); ++i) {
-    const std::optional<MemoryUse> use = own_memory(args, cost, search.best[i]);
+    const std::optional<MemoryUse>& use = memory.of(i);
     if (!use || static_cast<double>(use->peak.count) <= search.memory_limit) {
       return i;
     }
@@ -79,8 +99,9 @@ std::size_t first_to_run(const PlanArguments& args, const TransformerCost& cost,
   return 0;
 }
 
-void write_plan(const PlanArguments& args, const TransformerCost& cost, const PlanSearch& search) {
-  const RankedLayout& chosen = search.best[first_to_run(args, cost, search)];
+void write_plan(const PlanArguments& args, const TransformerCost& cost, const PlanSearch& search,
+                OwnMemory& memory) {
+  const RankedLayout& chosen = search.best[first_to_run(memory, search)];
   write_and_report(args.output, to_text(to_plan(chosen, cost.workload(),
                                                 static_cast<int>(cost.model().model.layers))));
 }
@@ -107,7 +128,7 @@ void run_ops(const PlanArguments& args, Outcome& outcome) {
   const PlannerOptions& o = args.planner;
   const Cluster cluster = parsed("--cluster", args.cluster, load_cluster);
   TrainSettings settings;
-  settings.dtype = o.dtype;
+  settings.dtype = plan_dtype(o, cluster);
   settings.length = o.length > 0 ? o.length : settings.length;
   settings.batch = parsed("--batch", o.batch, [&](const std::string& text) {
     return parse_batch(text, settings.length);
@@ -152,15 +173,16 @@ void run(const PlanArguments& args, Outcome& outcome) {
                                                      {.terminal = standard_output(),
                                                       .explain = args.explain,
                                                       .tokens = tokens}));
+  OwnMemory memory(cost, search);
   if (args.explain && !args.json && !search.best.empty()) {
-    if (const std::optional<MemoryUse> use = own_memory(args, cost, search.best.front())) {
+    if (const std::optional<MemoryUse>& use = memory.of(0)) {
       std::cout << report::own_memory_text(*use);
     }
   }
   if (search.best.empty()) {
     outcome.exit_code = 1;
   } else if (!args.output.empty()) {
-    write_plan(args, cost, search);
+    write_plan(args, cost, search, memory);
   }
 }
 
@@ -171,14 +193,15 @@ void add_options(Command& command, PlanArguments& args) {
   command.add_option(
       "-c,--cluster", args.cluster,
       fmt::format("a .cluster.json file, several nodes such as dgx-h100:4, 4xdgx-h100 or "
-                  "2xdgx-a100+1xdgx-h100, or one of: {}",
+                  "2xdgx-a100+1xdgx-h100, or one of: this (the probed host) {}",
                   fmt::join(cluster_preset_names(), " ")));
   command.add_option("-b,--batch", args.planner.batch,
                      "sequences per step on all devices, or tokens: 16Mtokens");
   command.add_option("-t,--length", args.planner.length,
                      "tokens per sequence (default: the model's context)", integer_in(1, 1 << 30));
   command.add_option("--dtype", args.planner.dtype,
-                     "element type of matrix products; one of: bf16 f16 f8 f4 f32");
+                     "element type of matrix products; one of: bf16 f16 f8 f4 f32 (default: bf16, "
+                     "or f32 if the device has no bf16)");
   command.add_option("--attention", args.planner.attention, "unfused: scores go through memory")
       ->choices({"fused", "unfused"});
   command.add_flag("--overlap-tensor", args.planner.overlap_tensor,

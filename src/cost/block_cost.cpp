@@ -26,22 +26,13 @@ constexpr double kScoreBytesBackward = 17;
 constexpr double kLossBytes = 10;       // per logit, forward and again backward
 constexpr double kFusedBackward = 2.5;  // FLOPs of a fused attention's backward over its forward
 
+// Of Adam, in f32, per parameter.
+constexpr double kMomentBytes = 8;
+constexpr double kMasterBytes = 4;  // weights beside narrower ones
+
 /// Launching embedding, final norm, logits and loss of a micro-batch, forward and backward, in forward passes of a
 /// block. Unlike the launches of blocks they add to the device's time: fitted to vTrain's profiles of single kernels.
 constexpr double kEndLaunches = 2;
-
-/// How much longer tensor cores take for operands whose rows are not aligned to 16 bytes: loads are half as wide for each
-/// factor of two that is missing. From vTrain's profiles with a vocabulary of 50257 words, whole or in halves, quarters
-/// and eighths.
-double alignment_penalty(double size) {
-  constexpr std::int64_t kAligned = 8;  // elements of 16 bits
-  constexpr double kHalfWidthLoads = 1.4;
-  double penalty = 1;
-  for (std::int64_t width = kAligned; width > 1 && std::fmod(size, width) != 0; width /= 2) {
-    penalty *= kHalfWidthLoads;
-  }
-  return penalty;
-}
 
 }  // namespace
 
@@ -51,28 +42,13 @@ TransformerCost::TransformerCost(Architecture model, Workload work, Cluster clus
       work_(std::move(work)),
       cluster_(std::move(cluster)),
       eff_(std::move(efficiency)),
-      links_(cluster_, eff_) {
-  const DeviceSpec& device = cluster_.device;
-  const std::optional<FlopRate> peak = device.peak(work_.dtype);
-  const std::optional<FlopRate> bf16 = device.peak("bf16");
-  const std::optional<FlopRate> peak16 = bf16 ? bf16 : device.peak("f16");
-  if (!peak || !device.memory_bandwidth) {
-    throw Error(
-        ErrorKind::Usage,
-        fmt::format("the {} of {} is not known; {}give it in a cluster file (--cluster FILE), "
-                    "which trireme probe --output writes for this host",
-                    peak ? "memory bandwidth" : work_.dtype + " peak", device.name,
-                    !peak && device.peak("f32") ? "use --dtype f32, or " : ""));
-  }
-  peak_ = peak->count;
-  peak16_ = std::min(peak_, peak16 ? peak16->count : peak_);
-  matmul_rate_ = peak_ * (work_.dtype == "f4"                          ? eff_.matmul4
-                          : work_.dtype == "f8" || work_.dtype == "i8" ? eff_.matmul8
-                                                                       : eff_.matmul);
-  bandwidth_ = device.memory_bandwidth->count;
+      links_(cluster_, eff_),
+      rates_(cluster_.device, eff_, work_.dtype) {
   const ModelConfig& m = model_.model;
   work_.length = work_.length > 0 ? work_.length : m.context;
   length_ = static_cast<double>(work_.length);
+  word_ = word_of(work_.dtype);
+  state_bytes_ = kMomentBytes + (word_ < kMasterBytes ? kMasterBytes : 0);
   h_ = static_cast<double>(m.width);
   q_ = static_cast<double>(m.heads * m.head_width);
   kv_ = static_cast<double>(m.key_heads * m.head_width);
@@ -95,42 +71,15 @@ TransformerCost::TransformerCost(Architecture model, Workload work, Cluster clus
   }
 }
 
-double TransformerCost::moving(double bytes) const {
-  return bytes / (bandwidth_ * eff_.memory);
-}
-
-/// What filling tiles and the last, partly filled wave of tiles over the multiprocessors cost, as a factor. Where a
-/// product has few tiles, K is split as well: then there are more of them, each with less to do between filling and
-/// draining.
-double TransformerCost::tile_overhead(double m, double n, double k) const {
-  constexpr int kMaxSplit = 16;
-  if (eff_.units == 0) {
-    return 1 + eff_.depth / k;
-  }
-  const double full = std::ceil(m / eff_.tile_rows) * std::ceil(n / eff_.tile_columns) / eff_.units;
-  double best = std::numeric_limits<double>::infinity();
-  for (int split = 1; split <= kMaxSplit; split *= 2) {
-    const double waves = std::ceil(full * split) / (full * split);
-    best = std::min(best, waves * (1 + eff_.depth * split / k));
-  }
-  return best * alignment_penalty(m) * alignment_penalty(n) * alignment_penalty(k);
-}
-
-/// M x K by K x N; see Efficiency.
-double TransformerCost::matmul(double m, double n, double k) const {
-  const double compute = 2 * m * n * k / matmul_rate_ * tile_overhead(m, n, k);
-  return smooth_max(compute, moving(kWord * (m * k + k * n + m * n)));
-}
-
 void TransformerCost::add_products(const ParallelLayout& layout, double hidden, double used,
                                    BlockCost& cost) const {
   const double t = layout.tensor;
   const double m = tokens(layout);
   const auto product = [&](double rows, double n, double k) {
-    cost.useful += 6 * rows * n * k / peak_;
-    cost.forward += matmul(rows, n, k);
-    cost.backward_input += matmul(rows, k, n);
-    cost.backward_weight += matmul(n, k, rows);
+    cost.useful += 6 * rows * n * k / rates_.peak();
+    cost.forward += rates_.matmul(rows, n, k);
+    cost.backward_input += rates_.matmul(rows, k, n);
+    cost.backward_weight += rates_.matmul(n, k, rows);
   };
   product(m, (q_ + 2 * kv_) / t, h_);
   product(m, h_, q_ / t);
@@ -143,17 +92,17 @@ void TransformerCost::add_attention(const ParallelLayout& layout, BlockCost& cos
   const double pairs = tokens(layout) * length_;  // of a query and a key, without a mask
   const double flops = 4 * pairs * q_ / layout.tensor;
   const double before = cost.backward_input;
-  cost.useful += 3 * flops / peak_;
+  cost.useful += 3 * flops / rates_.peak();
   double forward = 0;
   if (work_.attention == Workload::Attention::Fused) {
-    forward = flops / 2 / (peak16_ * eff_.attention);  // half of the pairs are masked
+    forward = rates_.fused_attention(flops / 2);  // half of the pairs are masked
     cost.backward_input += kFusedBackward * forward;
   } else {
     const double scores = pairs * static_cast<double>(model_.model.heads) / layout.tensor;
-    const double products = flops / (peak16_ * eff_.scores);
-    forward = products + moving(kScoreBytesForward * scores);
-    cost.backward_input += 2 * products + moving(kScoreBytesBackward * scores);
-    cost.memory_bound += moving((kScoreBytesForward + kScoreBytesBackward) * scores);
+    const double products = rates_.score_products(flops);
+    forward = products + rates_.moving(kScoreBytesForward * scores);
+    cost.backward_input += 2 * products + rates_.moving(kScoreBytesBackward * scores);
+    cost.memory_bound += rates_.moving((kScoreBytesForward + kScoreBytesBackward) * scores);
   }
   cost.forward += forward;
   cost.attention = cost.backward_input - before + forward;
@@ -168,7 +117,7 @@ void TransformerCost::add_element_wise(const ParallelLayout& layout, double hidd
   const double width = h_ / (layout.sequence ? t : 1);
   const double per_token = kPassesOverWidth * width + kPassesOverQueries * (q_ + 2 * kv_) / t +
                            used * (up_ + 2) * hidden / t;
-  const double forward = moving(kWord * tokens(layout) * per_token);
+  const double forward = rates_.moving(word_ * tokens(layout) * per_token);
   cost.forward += forward;
   cost.backward_input += kBackwardTraffic * forward;
   cost.memory_bound += (1 + kBackwardTraffic) * forward;
@@ -181,7 +130,7 @@ void TransformerCost::add_element_wise(const ParallelLayout& layout, double hidd
 /// An all-reduce after attention and one after the feed-forward part, in each pass (Megatron-LM); with sequence
 /// parallelism each is a reduce-scatter and an all-gather, which move as many bytes.
 void TransformerCost::add_block_communication(const ParallelLayout& layout, BlockCost& cost) const {
-  const double bytes = kWord * tokens(layout) * h_;
+  const double bytes = word_ * tokens(layout) * h_;
   const double passes = layout.recompute == RecomputeMode::Full ? 3 : 2;
   const double exposed = 1 - eff_.overlap;
   const GroupShape tensor = GroupShape::of(layout.tensor, 1, links_.devices_per_node());
@@ -201,16 +150,16 @@ void TransformerCost::add_block_communication(const ParallelLayout& layout, Bloc
 double TransformerCost::context_seconds(const ParallelLayout& layout, double passes,
                                         const BlockCost& cost) const {
   const GroupShape group = GroupShape::of(layout.context, layout.tensor, links_.devices_per_node());
-  const double keys = 2 * kWord * kv_ / layout.tensor * tokens(layout);  // of a rank's own tokens
+  const double keys = 2 * word_ * kv_ / layout.tensor * tokens(layout);  // of a rank's own tokens
   switch (layout.context_mode) {
     case Plan::Context::Gather:
       return (passes + 1) * links_.allgather(group, keys * layout.context) * (1 - eff_.overlap);
     case Plan::Context::AllToAll:
       return passes *
-             links_.alltoall(group, keys + 2 * kWord * q_ / layout.tensor * tokens(layout));
+             links_.alltoall(group, keys + 2 * word_ * q_ / layout.tensor * tokens(layout));
     case Plan::Context::Ring: {
       const double steps = layout.context - 1;
-      const double queries = 2 * kWord * q_ / layout.tensor * tokens(layout);
+      const double queries = 2 * word_ * q_ / layout.tensor * tokens(layout);
       const double messages =
           (passes + 1) * steps / 2 * links_.message(group, std::max(keys, queries));
       const double beside = eff_.overlap * passes / 2 * cost.attention * steps / layout.context;
@@ -226,10 +175,10 @@ double TransformerCost::kept_bytes(const ParallelLayout& layout, double hidden, 
   const double m = tokens(layout);
   const double width = h_ / (layout.sequence ? t : 1);
   if (layout.recompute == RecomputeMode::Full) {
-    return kWord * m * width;
+    return word_ * m * width;
   }
-  double bytes = m * (10 * width + (4 * q_ + 4 * kv_ + 2 * h_) / t) +
-                 used * m * kWord * (up_ + 1) * hidden / t;
+  double bytes =
+      m * word_ * (5 * width + (2 * q_ + 2 * kv_ + h_) / t + used * (up_ + 1) * hidden / t);
   if (work_.attention == Workload::Attention::Unfused && layout.recompute == RecomputeMode::None) {
     bytes += 5 * m * length_ * static_cast<double>(model_.model.heads) / t;
   }
@@ -249,12 +198,12 @@ BlockCost TransformerCost::block(const ParallelLayout& layout, double hidden, do
   add_block_communication(layout, cost);
   const double t = layout.tensor;
   cost.activation_bytes = kept_bytes(layout, hidden, used);
-  cost.working_bytes =
-      tokens(layout) * (10 * h_ / (layout.sequence ? t : 1) + 8 * q_ / t + 6 * used * hidden / t);
+  cost.working_bytes = tokens(layout) * word_ *
+                       (5 * h_ / (layout.sequence ? t : 1) + 4 * q_ / t + 3 * used * hidden / t);
   if (layout.context > 1 && layout.context_mode != Plan::Context::AllToAll) {
     // Keys and values of the whole sequence, or the two shards in use and in flight.
     const double shards = layout.context_mode == Plan::Context::Gather ? layout.context : 2;
-    cost.working_bytes += shards * 2 * kWord * kv_ / t * tokens(layout);
+    cost.working_bytes += shards * 2 * word_ * kv_ / t * tokens(layout);
   }
   return cost;
 }
@@ -270,17 +219,17 @@ TransformerCost::Blocks TransformerCost::blocks(const ParallelLayout& layout) co
                            chosen + static_cast<double>(model.shared_experts));
     const GroupShape experts =
         GroupShape::of(layout.expert, layout.tensor * layout.context, links_.devices_per_node());
-    blocks.mixture.expert = 4 * links_.alltoall(experts, kWord * m * h_ * chosen / layout.tensor);
+    blocks.mixture.expert = 4 * links_.alltoall(experts, word_ * m * h_ * chosen / layout.tensor);
   }
   const double words = static_cast<double>(model.vocabulary) / layout.tensor;
   const double vocabulary = std::ceil(words);  // of the largest shard
-  const double loss = moving(kLossBytes * m * vocabulary);
-  blocks.head_useful = 6 * m * words * h_ / peak_;
-  blocks.head_forward = matmul(m, vocabulary, h_) + loss;
-  blocks.head_backward = matmul(m, h_, vocabulary) + matmul(vocabulary, h_, m) + loss;
+  const double loss = rates_.moving(kLossBytes * m * vocabulary);
+  blocks.head_useful = 6 * m * words * h_ / rates_.peak();
+  blocks.head_forward = rates_.matmul(m, vocabulary, h_) + loss;
+  blocks.head_backward = rates_.matmul(m, h_, vocabulary) + rates_.matmul(vocabulary, h_, m) + loss;
   blocks.head_launch = kEndLaunches * eff_.launch.count;
   blocks.head_memory_bound = 2 * loss;
-  blocks.head_bytes = m * (6 * vocabulary + kWord * h_);
+  blocks.head_bytes = m * (6 * vocabulary + word_ * h_);
   return blocks;
 }
 

@@ -40,9 +40,9 @@ std::string_view to_text(ParallelLayout::Order order) {
 }
 
 std::string_view to_text(TimePart part) {
-  static constexpr auto kNames =
-      enum_names<TimePart>("useful", "shape", "memory-bound", "launch", "recomputation", "tensor",
-                           "context", "expert", "pipe", "data", "bubble", "optimizer", "other");
+  static constexpr auto kNames = enum_names<TimePart>(
+      "useful", "shape", "memory-bound", "launch", "recomputation", "tensor", "context", "expert",
+      "pipe", "data", "bubble", "uneven devices", "optimizer", "other");
   return kNames[part];
 }
 

@@ -5,13 +5,13 @@
 
 #include "base/indexed_vector.h"
 #include "cost/smooth_max.h"
+#include "cost/step_counts.h"
 #include "cost/word.h"
 #include "trireme/cost.h"
 
 namespace trireme {
 namespace {
 
-constexpr double kStateBytes = 12;      // per parameter: master weights and two moments of Adam
 constexpr double kOptimizerBytes = 30;  // per parameter, read and written by Adam
 
 double& part(StepCost& cost, TimePart p) {
@@ -20,16 +20,6 @@ double& part(StepCost& cost, TimePart p) {
 
 double& part(StepCost& cost, CostedMemory p) {
   return cost.memory[position_of(p)];
-}
-
-double microbatches_of(const ParallelLayout& layout, const Workload& work) {
-  return static_cast<double>(work.batch) /
-         (static_cast<double>(layout.data) * static_cast<double>(layout.microbatch));
-}
-
-/// How many ranks ZeRO shards over.
-double shards(const ParallelLayout& layout) {
-  return static_cast<double>(layout.data) * layout.context;
 }
 
 }  // namespace
@@ -195,7 +185,7 @@ double TransformerCost::reduce_seconds(const ParallelLayout& layout, double para
   const double reduce = layout.zero == 0 ? links_.allreduce(group, gradients / buckets)
                                          : links_.reduce_scatter(group, gradients / buckets);
   const double gather =
-      layout.zero == 0 ? 0 : links_.allgather(group, parameters * kWord / buckets);
+      layout.zero == 0 ? 0 : links_.allgather(group, parameters * word_ / buckets);
   const double last = layout.bucket.count > 0 ? reduce + gather : 0;
   return smooth_max(buckets * (rounds * reduce + gather) - last, overlapped) - overlapped + last;
 }
@@ -214,7 +204,7 @@ double TransformerCost::data_seconds(const ParallelLayout& layout, double parame
   const bool flat = work_.flat_gathers && group.per_node < group.ranks;
   const GroupShape rings = flat ? GroupShape{.ranks = group.ranks, .per_node = 1} : group;
   const double blocks = static_cast<double>(model_.model.layers) / layout.pipe;
-  const double gather = links_.allgather(rings, parameters * kWord / blocks);
+  const double gather = links_.allgather(rings, parameters * word_ / blocks);
   const double scatter = links_.reduce_scatter(rings, parameters * work_.gradient_bytes / blocks);
   const double all = microbatches_of(layout, work_) * blocks * (2 * gather + scatter);
   const double beside = work_.overlap_data ? eff_.overlap * pipeline : 0;
@@ -230,7 +220,7 @@ double TransformerCost::message_seconds(const ParallelLayout& layout, double mic
   const int stride =
       layout.order == ParallelLayout::Order::PipeOutermost ? layout.data * inside : inside;
   const double one = links_.message(GroupShape::of(layout.pipe, stride, links_.devices_per_node()),
-                                    kWord * tokens(layout) * h_ / layout.tensor);
+                                    word_ * tokens(layout) * h_ / layout.tensor);
   return (microbatches + layout.pipe - 1) * 2 * layout.chunks * one *
          (work_.overlap_pipe ? 1 - eff_.overlap : 1);
 }
@@ -242,17 +232,17 @@ void TransformerCost::add_memory(const ParallelLayout& layout, const Blocks& blo
                        mixture_blocks_ * blocks.mixture.activation_bytes) /
                       layout.pipe;
   const double ranks = shards(layout);
-  part(cost, CostedMemory::Parameters) = parameters * kWord / (layout.zero >= 3 ? ranks : 1);
+  part(cost, CostedMemory::Parameters) = parameters * word_ / (layout.zero >= 3 ? ranks : 1);
   part(cost, CostedMemory::Gradients) =
       parameters * work_.gradient_bytes / (layout.zero >= 2 ? ranks : 1);
   part(cost, CostedMemory::OptimizerState) =
-      parameters * kStateBytes / (layout.zero >= 1 ? ranks : 1);
+      parameters * state_bytes_ / (layout.zero >= 1 ? ranks : 1);
   const double first = in_flight(layout, n) * kept + (layout.pipe == 1 ? blocks.head_bytes : 0);
   const double last = in_flight_last(layout, n) * kept + blocks.head_bytes;
   part(cost, CostedMemory::Activations) =
       std::max(first, last) + std::max(blocks.dense.working_bytes, blocks.mixture.working_bytes);
   part(cost, CostedMemory::Communication) =
-      layout.zero >= 3 ? 2 * kWord * block_parameters_ / layout.tensor : 0;
+      layout.zero >= 3 ? 2 * word_ * block_parameters_ / layout.tensor : 0;
   // One bucket is filled while another is reduced.
   part(cost, CostedMemory::Communication) +=
       std::min(2 * static_cast<double>(layout.bucket.count), parameters * work_.gradient_bytes);
@@ -292,10 +282,10 @@ StepCost TransformerCost::step(const ParallelLayout& layout, const Blocks& block
   part(cost, TimePart::Data) = data_seconds(layout, parameters, pass, pipeline);
   part(cost, TimePart::Bubble) = pipeline - share * pass.total();
   part(cost, TimePart::Update) =
-      moving(parameters * kOptimizerBytes / (layout.zero >= 1 ? shards(layout) : 1));
+      rates_.moving(parameters * kOptimizerBytes / (layout.zero >= 1 ? shards(layout) : 1));
   part(cost, TimePart::Other) = eff_.step.count;
   cost.seconds = std::accumulate(cost.time.begin(), cost.time.end(), 0.0);
-  cost.peak = peak_ * layout.devices();
+  cost.peak = rates_.peak() * layout.devices();
   cost.model_flops = part(cost, TimePart::Useful) * cost.peak;
   cost.hardware_flops = cost.model_flops * hardware_[position_of(layout.recompute)];
   add_memory(layout, blocks, parameters, cost);
@@ -330,15 +320,15 @@ StageCost TransformerCost::stage(const ParallelLayout& layout, const Blocks& blo
   const double parameters = (share * all + ends * edge_parameters_) / layout.tensor;
   const double ranks = shards(layout);
   const double backward = share * (pass.compute() - pass.forward);
-  cost.once =
-      set(TimePart::Data, ranks > 1 ? reduce_seconds(layout, parameters, backward) : 0) +
-      set(TimePart::Update, moving(parameters * kOptimizerBytes / (layout.zero >= 1 ? ranks : 1)));
+  cost.once = set(TimePart::Data, ranks > 1 ? reduce_seconds(layout, parameters, backward) : 0) +
+              set(TimePart::Update,
+                  rates_.moving(parameters * kOptimizerBytes / (layout.zero >= 1 ? ranks : 1)));
 
   const double kept = share * (dense_blocks_ * blocks.dense.activation_bytes +
                                mixture_blocks_ * blocks.mixture.activation_bytes);
   cost.memory = {
-      parameters * kWord, parameters * work_.gradient_bytes / (layout.zero >= 2 ? ranks : 1),
-      parameters * kStateBytes / (layout.zero >= 1 ? ranks : 1),
+      parameters * word_, parameters * work_.gradient_bytes / (layout.zero >= 2 ? ranks : 1),
+      parameters * state_bytes_ / (layout.zero >= 1 ? ranks : 1),
       shape.in_flight * kept + std::max(blocks.dense.working_bytes, blocks.mixture.working_bytes) +
           head * blocks.head_bytes,
       std::min(2 * static_cast<double>(layout.bucket.count), parameters * work_.gradient_bytes)};

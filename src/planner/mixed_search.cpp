@@ -14,6 +14,7 @@ namespace {
 
 struct Kind {
   TransformerCost cost;
+  double peak = 0;  ///< of a device, over that of an average one
   int devices = 1;
   double memory_limit = 0;
 };
@@ -27,12 +28,18 @@ class MixedSearch {
   MixedSearch(const TransformerCost& cost, const SearchOptions& options, Ranking& ranking)
       : cost_(cost), options_(options), space_(cost, options.space), ranking_(ranking) {
     const Cluster& cluster = cost.cluster();
+    double average = 0;
     for (std::size_t k = 0; k < cluster.kinds.size(); ++k) {
       const Cluster part = nodes_of_kind(cluster, k);
       SearchOptions own{.memory_bytes = options.memory_bytes};
       TransformerCost of_kind(cost.model(), cost.workload(), part, efficiency_of(part));
       const double limit = Ranking(of_kind, own).memory_limit();
-      kinds_.push_back({std::move(of_kind), part.devices(), limit});
+      const double peak = part.device.peak(cost.workload().dtype).value().count;
+      kinds_.push_back({std::move(of_kind), peak, part.devices(), limit});
+      average += peak * part.devices() / cluster.devices();
+    }
+    for (Kind& kind : kinds_) {
+      kind.peak /= average;
     }
   }
 
@@ -138,7 +145,7 @@ class MixedSearch {
       result.stage_blocks.push_back(each.last - each.first);
       const auto index = static_cast<int>(result.stage_blocks.size()) - 1;
       add_stage(stage(index, result.stage_blocks.back(), microbatches),
-                static_cast<double>(microbatches) / layout_.pipe, cost);
+                kinds_[kind_of(index)].peak * microbatches / layout_.pipe, cost);
     }
     at(cost, TimePart::Bubble) = split.seconds - sum_of_parts(cost);
     at(cost, TimePart::Pipe) = cost_.message_seconds(layout_, microbatches);
@@ -156,7 +163,8 @@ class MixedSearch {
     return std::accumulate(cost.time.begin(), cost.time.end(), 0.0);
   }
 
-  /// Of what each micro-batch takes, the average over stages; of memory, that of the fullest.
+  /// Of what each micro-batch takes, the average over stages, weighted by the peaks of their devices as MFU is; of memory,
+  /// that of the fullest.
   static void add_stage(const StageCost& stage, double share, StepCost& cost) {
     for (std::size_t part = 0; part < position_of(TimePart::Pipe); ++part) {
       cost.time[part] += share * stage.time[part];

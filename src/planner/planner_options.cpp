@@ -62,11 +62,19 @@ SearchOptions make_search(const PlannerOptions& o) {
   return search;
 }
 
+std::string plan_dtype(const PlannerOptions& options, const Cluster& cluster) {
+  if (!options.dtype.empty()) {
+    return options.dtype;
+  }
+  const DeviceSpec& device = cluster.device;
+  return !device.peak("bf16") && device.peak("f32") ? "f32" : "bf16";
+}
+
 TransformerCost make_cost(const PlannerOptions& o, Cluster cluster) {
   const Architecture model = parsed("--model", o.model, named_architecture);
   set_running_costs(cluster, o);
   Workload work{.length = o.length > 0 ? o.length : model.model.context,
-                .dtype = o.dtype,
+                .dtype = plan_dtype(o, cluster),
                 .attention = parsed("--attention", o.attention, parse_attention),
                 .overlap_tensor = o.overlap_tensor};
   work.batch = parsed("--batch", o.batch,

@@ -83,10 +83,13 @@ void Ranking::insert(RankedLayout found) {
   }
 }
 
-PlanSearch Ranking::take() {
-  for (std::size_t i = 1; i < result_.best.size(); ++i) {
-    result_.best[i].why = explain(result_.best[i].cost, result_.best.front().cost);
+void explain_losses(PlanSearch& search) {
+  for (std::size_t i = 1; i < search.best.size(); ++i) {
+    search.best[i].why = explain(search.best[i].cost, search.best.front().cost);
   }
+}
+
+PlanSearch Ranking::take() {
   if (!result_.best.empty()) {
     result_.smallest.reset();
   }

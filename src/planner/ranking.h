@@ -27,7 +27,6 @@ class Ranking {
     ++result_.searched;
     ++result_.too_large;
   }
-  /// Says why the others lost.
   [[nodiscard]] PlanSearch take();
 
  private:
@@ -38,5 +37,8 @@ class Ranking {
   double worst_ = std::numeric_limits<double>::infinity();
   PlanSearch result_{};
 };
+
+/// Says why the others lost.
+void explain_losses(PlanSearch& search);
 
 }  // namespace trireme::planner

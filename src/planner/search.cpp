@@ -1,9 +1,11 @@
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
 #include <fmt/format.h>
 
 #include "base/enum_names.h"
+#include "base/indexed_vector.h"
 #include "planner/advice.h"
 #include "planner/exhaustive.h"
 #include "planner/mixed_search.h"
@@ -15,14 +17,20 @@ namespace trireme {
 namespace planner {
 namespace {
 
-/// MFU counts the peak of all devices, also where a layout waits for the weakest.
+/// MFU counts the peak of all devices, also where a layout waits for the weakest: then less of the step is useful, and the
+/// rest is waiting.
 void count_all_peaks(const Cluster& cluster, const std::string& dtype, PlanSearch& search) {
   double peak = 0;
   for (const NodeKind& kind : cluster.kinds) {
     peak += kind.nodes * cluster.devices_per_node * kind.device.peak(dtype)->count;
   }
   for (RankedLayout& found : search.best) {
-    found.cost.peak = peak;
+    StepCost& step = found.cost;
+    step.peak = peak;
+    double& useful = step.time[position_of(TimePart::Useful)];
+    const double waiting = std::max(0.0, useful - step.model_flops / peak);
+    step.time[position_of(TimePart::Uneven)] = waiting;
+    useful -= waiting;
   }
 }
 
@@ -42,6 +50,7 @@ PlanSearch run_search(const TransformerCost& cost, const SearchOptions& options)
   if (cost.cluster().is_mixed()) {
     count_all_peaks(cost.cluster(), cost.workload().dtype, result);
   }
+  explain_losses(result);
   result.method = options.method;
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;

@@ -66,6 +66,10 @@ std::string plan_search_json(const TransformerCost& cost, const PlanSearch& sear
   json["plans"] = Json::array();
   for (const RankedLayout& r : search.best) {
     Json plan = layout_json(r);
+    const StepTraffic sent = cost.sent(r.layout);
+    plan["sent_bytes"] = {{"gradient", sent.gradient},
+                          {"parameter", sent.parameter},
+                          {"activation", sent.activation}};
     plan["step_bill"] = bill_json(bill_of(cost.cluster(), {r.cost.seconds}));
     if (tokens > 0) {
       plan["training_bill"] = bill_json(training_bill(cost, r.cost, tokens));

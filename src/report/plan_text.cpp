@@ -178,6 +178,12 @@ std::string losses(const PlanSearch& search) {
   return text;
 }
 
+std::string sent_text(const StepTraffic& sent) {
+  return fmt::format("Sent by an average device: gradients {}, parameters {}, activations {}\n",
+                     bytes_text(sent.gradient), bytes_text(sent.parameter),
+                     bytes_text(sent.activation));
+}
+
 std::string assumptions(const TransformerCost& cost) {
   const Efficiency& e = cost.efficiency();
   std::string text = fmt::format(
@@ -257,7 +263,9 @@ std::string plan_search_text(const TransformerCost& cost, const PlanSearch& sear
   text +=
       "micro: sequences at once; comm: exposed communication; MFU counts model FLOPs over the "
       "dense peak.\n";
-  return options.explain ? text + assumptions(cost) : text;
+  return options.explain
+             ? text + sent_text(cost.sent(search.best.front().layout)) + assumptions(cost)
+             : text;
 }
 
 }  // namespace trireme::report

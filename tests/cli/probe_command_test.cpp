@@ -63,6 +63,9 @@ TEST_F(ProbeCommand, CachesResultsForOtherCommands) {
   EXPECT_EQ(parse_cluster(printed.dump()), cluster);
 
   EXPECT_EQ(run_program("cluster " + path).exit_code, 0);
+  const Json planned = json_of("plan --cluster this --model gpt-nano --batch 16 --json");
+  EXPECT_EQ(planned.at("dtype"), "f32");
+  EXPECT_EQ(planned.at("efficiency_source"), "measured by trireme probe");
   const Ran simulated = run_program("simulate --cluster this --model gpt-nano -n 4 --json");
   ASSERT_EQ(simulated.exit_code, 0) << simulated.err;
   EXPECT_GT(parse_json(simulated.out, "output").at("step_seconds").get<double>(), 0);

@@ -323,6 +323,27 @@ TEST(Search, MixedClusterIsFasterThanItsWeakestKind) {
   EXPECT_GT(mixed, seconds("dgx-h100:3"));
 }
 
+/// Whether a layout waits for the weakest device or its stages differ.
+TEST(Search, PartsOfAMixedClusterAddUpAndTheUsefulOneIsMfu) {
+  const Workload work{.batch = 192, .length = 4096};
+  const PlanSearch search =
+      search_plans(cost_of("llama3-8b", "2xdgx-a100+1xdgx-h100", work), {.keep = 50});
+  int unequal = 0;
+  for (const RankedLayout& found : search.best) {
+    const StepCost& cost = found.cost;
+    double sum = 0;
+    for (const double part : cost.time) {
+      EXPECT_GE(part, -1e-9 * cost.seconds) << mesh_text(found.layout);
+      sum += part;
+    }
+    EXPECT_NEAR(sum, cost.seconds, 1e-9 * cost.seconds);
+    EXPECT_NEAR(cost.part(TimePart::Useful) / cost.seconds, cost.mfu(), 1e-12);
+    unequal += found.stage_blocks.empty() ? 0 : 1;
+  }
+  EXPECT_GT(unequal, 0);
+  EXPECT_LT(unequal, static_cast<int>(search.best.size()));
+}
+
 TEST(Bill, IsPowerAndPriceTimesTime) {
   Cluster cluster = cluster_preset("dgx-h100:2");
   cluster.device.price = Price{2.5};
