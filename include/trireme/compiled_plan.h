@@ -19,6 +19,9 @@
 
 namespace trireme {
 
+/// Which ranks to compile.
+struct OneOfEachKind {};
+
 class CompiledPlan {
  public:
   /// Compiles the programs of all ranks. Throws Error(Usage) if the plan does not fit the graph.
@@ -27,6 +30,8 @@ class CompiledPlan {
   CompiledPlan(NamedGraph graph, Plan plan, int only_rank, const Fusions& fusions = {});
   /// Compiles the programs of these ranks only.
   CompiledPlan(NamedGraph graph, Plan plan, std::vector<int> ranks);
+  /// Compiles the program of the first rank of each kind only: see kinds().
+  CompiledPlan(NamedGraph graph, Plan plan, OneOfEachKind which, const Fusions& fusions = {});
   ~CompiledPlan();
   CompiledPlan(CompiledPlan&&) noexcept;
   CompiledPlan& operator=(CompiledPlan&&) noexcept;
@@ -45,13 +50,20 @@ class CompiledPlan {
   [[nodiscard]] std::span<const Program> programs() const noexcept { return programs_; }
   [[nodiscard]] std::span<const int> ranks() const noexcept { return ranks_; }
 
+  /// The program of every rank. Requires that all ranks were compiled, or one of each kind.
+  [[nodiscard]] RankPrograms rank_programs() const;
+
+  /// Which ranks run the same.
+  [[nodiscard]] RankKinds kinds() const { return partition_->kinds(plan_, placements_); }
+
   /// The shard of a value that a rank stores. The value is an input, parameter, state or output of graph().
   [[nodiscard]] Part shard_of(const Value& value, int rank) const;
   /// Whether a rank stores the value or a shard of it: whether it runs the value's pipeline stage.
   [[nodiscard]] bool stores(const Value& value, int rank) const;
 
  private:
-  void compile(const DimNames& names, const Fusions& fusions);
+  void place(const DimNames& names);
+  void compile(const Fusions& fusions);
 
   Graph graph_;
   Plan plan_;

@@ -10,6 +10,9 @@
 
 namespace trireme {
 
+/// The kernels of a block's forward pass, whose launches are Efficiency::launch.
+inline constexpr double kKernelsOfBlock = 15;
+
 /// Times are in seconds.
 class KernelRates {
  public:

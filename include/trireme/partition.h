@@ -53,6 +53,8 @@ inline constexpr std::string_view kBasis = "basis/";
 
 /// The position of a rank of the mesh.
 [[nodiscard]] RankPlace place_of(const Plan& plan, const PlacementSpec& placements, int rank);
+/// Those of all ranks.
+[[nodiscard]] std::vector<RankPlace> places_of(const Plan& plan, const PlacementSpec& placements);
 
 /// How an op of the graph is computed.
 struct PlacedOp {
@@ -90,6 +92,9 @@ class Partition {
   /// (0 for inputs, which are on all stages that read them). Throws Error(Usage) if there is no such value.
   [[nodiscard]] Placement stored(std::string_view name) const;
   [[nodiscard]] int home(std::string_view name) const;
+
+  /// Requires the placements that this partition was made with.
+  [[nodiscard]] RankKinds kinds(const Plan& plan, const PlacementSpec& placements) const;
 
   /// In graph order.
   [[nodiscard]] std::vector<PlacedOp> ops() const;

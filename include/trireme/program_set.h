@@ -2,6 +2,7 @@
 // send. Callable from any thread.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <span>
 #include <string>
@@ -14,6 +15,24 @@ namespace trireme {
 
 /// The groups that a rank is in, by the names that its communication ops use: the members in order.
 using RankGroups = std::map<std::string, std::vector<int>, std::less<>>;
+
+/// Ranks of one kind run the same program, except for the ranks that they exchange messages with and for where their
+/// shards begin. Thousands of ranks are usually as many kinds as there are pipeline stages.
+struct RankKinds {
+  std::vector<int> first_rank{};       ///< by kind
+  std::vector<std::size_t> kind_of{};  ///< by rank
+};
+
+/// Which program each rank runs. Ranks may share one: all ranks of a kind run that of the first.
+struct RankPrograms {
+  std::span<const Program> programs{};
+  /// By program: the rank that it was compiled for. Where it sends to rank p, rank r sends to p + r - compiled_for.
+  std::vector<int> compiled_for{};
+  std::vector<std::size_t> of_rank{};  ///< by rank: its program
+
+  /// A program for each rank.
+  [[nodiscard]] static RankPrograms one_each(std::span<const Program> programs);
+};
 
 /// The first eight problems of the programs of ranks 0, 1, …, in words that name ranks, instructions and tensors.
 /// Empty: whatever the timing, every rank completes, and every communication op receives the right data. Checks:

@@ -14,6 +14,7 @@
 
 #include "trireme/cluster.h"
 #include "trireme/collective.h"
+#include "trireme/compute_times.h"
 #include "trireme/op.h"
 #include "trireme/program.h"
 #include "trireme/program_set.h"
@@ -23,20 +24,6 @@
 #include "trireme/units.h"
 
 namespace trireme::simulate {
-
-/// How fast a device computes. The time of an instruction is `launch` plus the longer of its FLOPs and its bytes.
-struct ComputeRates {
-  FlopRate flops{};
-  ByteRate memory{};  ///< 0: memory costs nothing
-  Seconds launch{};
-};
-
-/// The time of a kernel that does this work, if nothing disturbs it.
-using ComputeTime = std::function<Seconds(const Signature& kernel, const Work& work)>;
-[[nodiscard]] ComputeTime compute_by(const ComputeRates& rates);
-
-/// The dense peak of the device for a type, and its memory bandwidth. Throws Error(Usage) naming what is unknown.
-[[nodiscard]] ComputeRates peak_rates(const DeviceSpec& device, std::string_view dtype);
 
 /// A collective of these ranks on a vector of so many bytes, whole on one side of the operation.
 struct CollectiveCall {
@@ -63,11 +50,14 @@ struct ProgramSimulationOptions {
   std::optional<SimulatedHost> host{};  ///< replaces the cluster
   TimeVariation variation{};            ///< of each instruction; a slow rank is slow in all of them
   std::vector<Algorithm> among{};       ///< algorithms of collectives; empty: the fastest of all
+  Seconds collective_start{};           ///< of each collective, before data moves
   bool overlap = true;                  ///< false: each communication op is waited for at once
   /// Ranks of a node share one network port: messages and collectives that leave a node take turns. Otherwise each rank
   /// has its own, as in the presets.
   bool shared_node_port = false;
   bool trace = true;
+  /// The ranks that the trace shows; all if there are none.
+  std::vector<int> traced{};
 };
 
 struct RankReport {
@@ -88,8 +78,14 @@ struct SimulationReport {
   [[nodiscard]] double share(Seconds RankReport::*part) const;
 };
 
-/// One program per rank, and its groups (groups_of()). Throws Error(Usage) if the programs do not fit together or are for
-/// more ranks than the cluster has.
+/// The programs of all ranks, and each rank's groups (groups_of()). What a program's instructions take is computed once,
+/// so ranks that share one cost little more than their communication. Throws Error(Usage) if the programs do not fit
+/// together or are for more ranks than the cluster has.
+[[nodiscard]] SimulationReport simulate_programs(const RankPrograms& programs,
+                                                 std::span<const RankGroups> groups,
+                                                 const Cluster& cluster,
+                                                 const ProgramSimulationOptions& options);
+/// The same with a program for each rank.
 [[nodiscard]] SimulationReport simulate_programs(std::span<const Program> programs,
                                                  std::span<const RankGroups> groups,
                                                  const Cluster& cluster,

@@ -40,13 +40,29 @@ struct VariationOptions {
 [[nodiscard]] TimeVariation variation_of(const VariationOptions& options);
 
 struct RateOptions {
-  double flops = 0;  ///< 0: the device's peak
+  double flops = 0;  ///< 0: the device's
   double bandwidth = 0;
-  double efficiency = 1;
-  std::string launch = "0s";
+  double efficiency = 0;  ///< share of the FLOP/s; 0: all of it
+  std::string launch{};   ///< empty: none
+
+  /// Whether none is given: kernels and links then have the rates of the cluster's efficiency, if its device is known.
+  [[nodiscard]] bool are_defaults() const {
+    return flops <= 0 && bandwidth <= 0 && efficiency <= 0 && launch.empty();
+  }
 };
-/// The rates of instructions: those given, else the peaks of the cluster's device, which `name` names in errors.
-[[nodiscard]] ComputeRates rates_of(const RateOptions& options, const Cluster& cluster,
+
+/// How fast the devices of a cluster are.
+struct ClusterRates {
+  ComputeTime compute{};
+  FlopRate peak{};             ///< of a device, for MFU
+  Cluster cluster{};           ///< with links as fast as communication gets them
+  Seconds collective_start{};  ///< as ProgramSimulationOptions
+};
+
+/// With default options, by efficiency_of(cluster): kernels by KernelRates, links at the share of their bandwidth that they
+/// reach. Otherwise kernels run at the rates given, else at the peaks of the device, and links as the cluster has them.
+/// Throws Error(Usage) with `name`, that of the cluster, if a rate is neither given nor known.
+[[nodiscard]] ClusterRates rates_of(const RateOptions& options, const Cluster& cluster,
                                     const std::string& name, const std::string& dtype);
 
 }  // namespace trireme::simulate

@@ -2,12 +2,10 @@
 // host's, all on its cores. Deterministic. Callable from any thread.
 #pragma once
 
-#include <span>
-
 #include "trireme/cluster.h"
 #include "trireme/host_costs.h"
 #include "trireme/mesh.h"
-#include "trireme/program.h"
+#include "trireme/program_set.h"
 #include "trireme/program_simulation.h"
 
 namespace trireme::predict {
@@ -23,9 +21,9 @@ struct HostRun {
 /// The threads of each of `ranks` ranks that share the cores.
 [[nodiscard]] int threads_per_rank(int cores, int ranks);
 
-/// Simulates one step of the programs, one for each rank of the mesh. Throws Error(Usage) if the host's costs lack
-/// compute costs: `trireme probe` measures them.
-[[nodiscard]] simulate::SimulationReport predict_step(std::span<const Program> programs,
+/// Simulates one step of the programs of the mesh's ranks. Throws Error(Usage) if the host's costs lack compute costs:
+/// `trireme probe` measures them.
+[[nodiscard]] simulate::SimulationReport predict_step(const RankPrograms& programs,
                                                       const Mesh& mesh, const HostCosts& costs,
                                                       const HostRun& run = {});
 

@@ -14,8 +14,9 @@ struct TrainStep {
   double model_flops = 0;  ///< of the matrix products and attention of a step, all ranks together
 };
 
-/// Compiles the training step of the settings' model under the plan, for all ranks. Opens neither data nor weights: a
-/// language model has its own vocabulary. Throws Error(Usage) as a run with these settings would.
+/// Compiles the training step of the settings' model under the plan, for one rank of each kind (CompiledPlan::kinds()).
+/// Opens neither data nor weights: a language model has its own vocabulary. Throws Error(Usage) as a run with these
+/// settings would.
 [[nodiscard]] TrainStep compile_train_step(const TrainSettings& settings, const Plan& plan);
 /// The same for a model described in code; ignores settings.model.
 [[nodiscard]] TrainStep compile_train_step(const AnyModelConfig& model,

@@ -103,8 +103,7 @@ void run_tasks(const SimulateArguments& args) {
 
 /// On a host whose kernels were measured, if no rates are given.
 bool is_measured(const SimulateArguments& args, const Cluster& cluster) {
-  return args.rates.flops <= 0 && args.rates.bandwidth <= 0 && args.rates.efficiency == 1 &&
-         cluster.host && cluster.host->compute;
+  return args.rates.are_defaults() && cluster.host && cluster.host->compute;
 }
 
 void run_on_host(const SimulateArguments& args, const Cluster& cluster) {
@@ -119,10 +118,18 @@ void run_on_host(const SimulateArguments& args, const Cluster& cluster) {
         .cluster = cluster.name,
         .model_flops = train_step.model_flops,
         .peak = peak ? peak->count * busy : 0},
-       predict::predict_step(train_step.compiled.programs(), plan.mesh, *cluster.host,
+       predict::predict_step(train_step.compiled.rank_programs(), plan.mesh, *cluster.host,
                              {.variation = variation_of(args.variation),
                               .overlap = !args.no_overlap,
                               .trace = !args.trace.empty()}));
+}
+
+/// All ranks of a small mesh; of a large one, one of each kind.
+std::vector<int> traced_ranks(const CompiledPlan& compiled) {
+  constexpr int kMostTraced = 64;
+  return compiled.plan().mesh.devices() <= kMostTraced
+             ? std::vector<int>{}
+             : std::vector<int>(compiled.ranks().begin(), compiled.ranks().end());
 }
 
 void run_plan(const SimulateArguments& args) {
@@ -131,24 +138,26 @@ void run_plan(const SimulateArguments& args) {
     run_on_host(args, cluster);
     return;
   }
-  const simulate::ComputeRates rates =
+  const simulate::ClusterRates rates =
       rates_of(args.rates, cluster, args.cluster, args.settings.dtype);
   const TrainStep train_step = compile(args);
   const Plan& plan = train_step.compiled.plan();
-  simulate::ProgramSimulationOptions options{.compute = simulate::compute_by(rates),
+  simulate::ProgramSimulationOptions options{.compute = rates.compute,
                                              .variation = variation_of(args.variation),
                                              .among = {},
+                                             .collective_start = rates.collective_start,
                                              .overlap = !args.no_overlap,
                                              .shared_node_port = args.shared_port,
-                                             .trace = !args.trace.empty()};
+                                             .trace = !args.trace.empty(),
+                                             .traced = traced_ranks(train_step.compiled)};
   simulate::SimulationReport report = simulate::simulate_programs(
-      train_step.compiled.programs(), groups_of(plan.mesh), cluster, options);
+      train_step.compiled.rank_programs(), groups_of(plan.mesh), rates.cluster, options);
   const double ranks = plan.mesh.devices();
   const report::SimulatedStep step{.model = args.settings.model,
                                    .plan = to_text(plan.mesh),
                                    .cluster = cluster.name,
                                    .model_flops = train_step.model_flops,
-                                   .peak = rates.flops.count / args.rates.efficiency * ranks};
+                                   .peak = rates.peak.count * ranks};
   show(args, step, std::move(report));
 }
 
@@ -158,8 +167,7 @@ void run_list_schedules(const SimulateArguments& args) {
   const NamedGraph step = make_train_step(
       args.settings, parsed("--model", args.settings.model, load_any_model), Plan{});
   const simulate::TaskGraph tasks = simulate::task_graph_of(
-      step.graph,
-      simulate::compute_by(rates_of(args.rates, cluster, args.cluster, args.settings.dtype)));
+      step.graph, rates_of(args.rates, cluster, args.cluster, args.settings.dtype).compute);
   std::vector<simulate::ListSchedule> schedules;
   for (int devices = 1; devices <= args.list_schedule; ++devices) {
     schedules.push_back(simulate::list_schedule(tasks, devices));
@@ -200,13 +208,16 @@ void add_step_options(Command& command, SimulateArguments& args) {
                      "maximum global gradient norm; 0 disables clipping");
   command.add_option("--recompute", args.settings.recompute,
                      "activations to recompute: a memory budget, or one of: none selective full");
-  command.add_option("--flops", args.rates.flops, "FLOP/s of a device (default: its dense peak)",
+  command.add_option("--flops", args.rates.flops,
+                     "FLOP/s of a device (default: what training reaches there; with the "
+                     "next three options, its dense peak)",
                      above_zero());
   command.add_option("--memory-bandwidth", args.rates.bandwidth,
                      "bytes/s of a device's memory (default: its own; with --flops: not limited)",
                      above_zero());
   command.add_option("--efficiency", args.rates.efficiency,
-                     "share of the FLOP/s that kernels reach", number_in(1e-6, 1.0));
+                     "share of the FLOP/s that all kernels reach; 1: the peak",
+                     number_in(1e-6, 1.0));
   command.add_option("--launch", args.rates.launch, "kernel launch time");
   command.add_flag("--no-overlap", args.no_overlap, "wait for each communication op immediately");
   command.add_flag("--shared-port", args.shared_port, "ranks of a node share one network port");

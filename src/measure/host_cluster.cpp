@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "trireme/host_probe.h"
+#include "trireme/kernel_rates.h"
 
 namespace trireme::measure {
 namespace {
@@ -51,7 +52,6 @@ double share_of_peak(const ComputeSetting& setting, const Peak& peak, std::strin
 
 /// What calling the kernels of a block's forward pass costs.
 Seconds launch_of(const ComputeSetting& setting) {
-  constexpr double kKernelsOfBlock = 15;
   const auto any = std::ranges::find(setting.kernels, "*", &KernelCost::kernel);
   return any == setting.kernels.end() ? Seconds{} : Seconds{kKernelsOfBlock * any->call.count};
 }

@@ -22,24 +22,38 @@ CompiledPlan::CompiledPlan(NamedGraph graph, Plan plan, const Fusions& fusions)
     : graph_(std::move(graph.graph)), plan_(std::move(plan)) {
   ranks_.resize(static_cast<std::size_t>(plan_.mesh.devices()));
   std::iota(ranks_.begin(), ranks_.end(), 0);
-  compile(graph.names, fusions);
+  place(graph.names);
+  compile(fusions);
 }
 
 CompiledPlan::CompiledPlan(NamedGraph graph, Plan plan, int only_rank, const Fusions& fusions)
     : graph_(std::move(graph.graph)), plan_(std::move(plan)), ranks_{only_rank} {
-  compile(graph.names, fusions);
+  place(graph.names);
+  compile(fusions);
 }
 
 CompiledPlan::CompiledPlan(NamedGraph graph, Plan plan, std::vector<int> ranks)
     : graph_(std::move(graph.graph)), plan_(std::move(plan)), ranks_(std::move(ranks)) {
-  compile(graph.names, {});
+  place(graph.names);
+  compile({});
 }
 
-void CompiledPlan::compile(const DimNames& names, const Fusions& fusions) {
+CompiledPlan::CompiledPlan(NamedGraph graph, Plan plan, OneOfEachKind /*which*/,
+                           const Fusions& fusions)
+    : graph_(std::move(graph.graph)), plan_(std::move(plan)) {
+  place(graph.names);
+  ranks_ = kinds().first_rank;
+  compile(fusions);
+}
+
+void CompiledPlan::place(const DimNames& names) {
   ++compilations();
   placements_ = resolve_placements(graph_, plan_, names);
   table_ = table_of(plan_);
   partition_ = std::make_unique<Partition>(graph_, placements_);
+}
+
+void CompiledPlan::compile(const Fusions& fusions) {
   programs_.reserve(ranks_.size());
   for (const int rank : ranks_) {
     const RankGraph mine = partition_->graph_at(place_of(plan_, placements_, rank), table_);
@@ -55,6 +69,15 @@ const Program& CompiledPlan::program(int rank) const {
   const std::size_t at = position_of(std::ranges::find(ranks_, rank) - ranks_.begin());
   TRIREME_CHECK(at < programs_.size(), "the program of this rank was not compiled");
   return programs_[at];
+}
+
+RankPrograms CompiledPlan::rank_programs() const {
+  if (std::ssize(ranks_) == plan_.mesh.devices()) {
+    return RankPrograms::one_each(programs_);
+  }
+  RankKinds all = kinds();
+  TRIREME_CHECK(ranks_ == all.first_rank, "other ranks were compiled than one of each kind");
+  return {.programs = programs_, .compiled_for = ranks_, .of_rank = std::move(all.kind_of)};
 }
 
 Part CompiledPlan::shard_of(const Value& value, int rank) const {

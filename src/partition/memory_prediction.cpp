@@ -29,29 +29,21 @@ class Predictor {
         messages_(placed_, table_, order_) {}
 
   MemoryPrediction all() {
-    const std::vector<std::vector<std::size_t>> kinds = partition::coordinate_kinds(placed_);
+    RankKinds kinds =
+        partition::rank_kinds(placed_, places_of(plan_, spec_), partition::Alike::Sizes);
     MemoryPrediction prediction;
-    std::map<std::pair<std::vector<std::size_t>, int>, std::size_t> known;
-    for (int rank = 0; rank < plan_.mesh.devices(); ++rank) {
-      const RankPlace place = place_of(plan_, spec_, rank);
-      std::vector<std::size_t> shards;
-      for (std::size_t a = 0; a < kinds.size(); ++a) {
-        shards.push_back(kinds[a][position_of(place.coordinates[a])]);
-      }
-      const auto [it, is_new] =
-          known.try_emplace({std::move(shards), place.pipe}, prediction.kinds.size());
-      if (is_new) {
-        prediction.kinds.push_back({.first_rank = rank, .ranks = 0, .use = {}});
-      }
-      ++prediction.kinds[it->second].ranks;
-      prediction.kind_of.push_back(it->second);
+    // Ranks that differ in their pipeline coordinate alone have shards of the same types.
+    std::map<std::vector<int>, ShardTypes> types;
+    for (const int first : kinds.first_rank) {
+      const RankPlace place = place_of(plan_, spec_, first);
+      ShardTypes& own =
+          types.try_emplace(place.coordinates, placed_, place.coordinates).first->second;
+      prediction.kinds.push_back({.first_rank = first, .ranks = 0, .use = at(place, own)});
     }
-    std::map<std::vector<std::size_t>, ShardTypes> types;
-    for (const auto& [kind, number] : known) {
-      MemoryPrediction::Kind& one = prediction.kinds[number];
-      const RankPlace place = place_of(plan_, spec_, one.first_rank);
-      one.use = at(place, types.try_emplace(kind.first, placed_, place.coordinates).first->second);
+    for (const std::size_t kind : kinds.kind_of) {
+      ++prediction.kinds[kind].ranks;
     }
+    prediction.kind_of = std::move(kinds.kind_of);
     return prediction;
   }
 

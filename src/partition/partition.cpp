@@ -8,6 +8,7 @@
 #include "base/indexed_vector.h"
 #include "partition/lower.h"
 #include "partition/place.h"
+#include "partition/rank_kinds.h"
 #include "trireme/error.h"
 #include "trireme/op.h"
 
@@ -32,6 +33,14 @@ RankPlace place_of(const Plan& plan, const PlacementSpec& placements, int rank) 
     }
   }
   return place;
+}
+
+std::vector<RankPlace> places_of(const Plan& plan, const PlacementSpec& placements) {
+  std::vector<RankPlace> places;
+  for (int rank = 0; rank < plan.mesh.devices(); ++rank) {
+    places.push_back(place_of(plan, placements, rank));
+  }
+  return places;
 }
 
 struct Partition::Decided {
@@ -114,6 +123,11 @@ std::vector<PlacedValue> Partition::values() const {
                       .stage = value.origin == Origin::Input ? -1 : placed.stage_of(copy)});
   }
   return values;
+}
+
+RankKinds Partition::kinds(const Plan& plan, const PlacementSpec& placements) const {
+  return partition::rank_kinds(decided_->placed, places_of(plan, placements),
+                               partition::Alike::Work);
 }
 
 std::string Partition::to_text() const {

@@ -64,13 +64,13 @@ int threads_per_rank(int cores, int ranks) {
   return std::max(1, cores / std::max(1, ranks));
 }
 
-simulate::SimulationReport predict_step(std::span<const Program> programs, const Mesh& mesh,
+simulate::SimulationReport predict_step(const RankPrograms& programs, const Mesh& mesh,
                                         const HostCosts& costs, const HostRun& run) {
   if (!costs.compute) {
     throw Error(ErrorKind::Usage,
                 "the costs of this host lack those of computing; run 'trireme probe'");
   }
-  const auto ranks = static_cast<int>(programs.size());
+  const auto ranks = static_cast<int>(programs.of_rank.size());
   const int threads = run.threads > 0 ? run.threads : threads_per_rank(costs.cores, ranks);
   const KernelTimes kernels(*costs.compute, costs.cores, {.ranks = ranks, .threads = threads});
   const HostCommunication communication(costs);

@@ -158,7 +158,8 @@ Time is predicted: a message of b bytes takes alpha + b*beta, combining b bytes 
   trireme simulate --strategies --workers 8 --slow 1x2
   trireme simulate --strategies --workers 64 --jitter exponential --staleness 3
 
-Times are predictions: kernels at the given rates, messages by the cluster's links. Slow
+Times are predictions: kernels and links as fast as training reaches on the cluster, or at the
+given rates. One rank of each kind is compiled, so there may be thousands of ranks. Slow
 workers and stragglers are written NUMBERxFACTOR: 1x2 is one worker of half the speed.)"},
     {"trireme straggler", R"(Examples:
   trireme straggler --svg straggler.svg          one worker 5 times as slow; then every

@@ -16,8 +16,8 @@
 #include <fmt/format.h>
 
 #include "base/indexed_vector.h"
-#include "program/traffic.h"
 #include "simulate/communication_times.h"
+#include "simulate/program_steps.h"
 #include "simulate/shared_cores.h"
 #include "simulate/step_recorder.h"
 #include "trireme/error.h"
@@ -25,32 +25,47 @@
 namespace trireme::simulate {
 namespace {
 
+constexpr double kUnknown = std::numeric_limits<double>::infinity();
+
+/// When a communication op of a rank took place.
+struct ExchangeTimes {
+  double issued = kUnknown;
+  double ready = kUnknown;  ///< when all ranks that it needs have issued it
+  double start = kUnknown;  ///< of the transfer: later if links are busy
+  double end = kUnknown;
+};
+
+/// A communication op of a rank, by its number among the rank's communication ops.
 struct Spot {
   int rank = 0;
-  std::size_t at = 0;
+  std::size_t number = 0;
 };
 
 class ProgramSimulator {
  public:
-  ProgramSimulator(std::span<const Program> programs, std::span<const RankGroups> groups,
+  ProgramSimulator(const RankPrograms& programs, std::span<const RankGroups> groups,
                    const Cluster& cluster, const ProgramSimulationOptions& options)
-      : programs_(programs),
-        groups_(groups),
-        cluster_(cluster),
+      : cluster_(cluster),
         options_(options),
         times_(cluster, options.among),
-        ranks_(programs.size()),
+        ranks_(programs.of_rank.size()),
         node_ports_(cluster.nodes) {
-    report_.ranks.resize(programs.size());
+    report_.ranks.resize(ranks_.size());
     report_.trace.kind = TraceKind::Predicted;
     if (options.trace) {
-      recorder_.emplace(report_.trace, programs.size());
+      recorder_.emplace(report_.trace, count(), options.traced);
     }
     if (options.host) {
       timeline_.emplace(options.host->cores);
     }
+    steps_.reserve(programs.programs.size());  // ranks refer to them
+    for (const Program& program : programs.programs) {
+      steps_.push_back(steps_of(program, options.compute, options.overlap));
+    }
     for (int rank = 0; rank < count(); ++rank) {
-      prepare(rank);
+      const std::size_t program = programs.of_rank[position_of(rank)];
+      prepare(rank, steps_.at(program), groups[position_of(rank)]);
+      ranks_[rank].shift = rank - programs.compiled_for.at(program);
     }
   }
 
@@ -69,16 +84,24 @@ class ProgramSimulator {
   }
 
  private:
+  using Exchange = ProgramSteps::Exchange;
+  /// A group of a rank: its members, and how many collectives it has started.
+  struct OwnGroup {
+    int name = 0;
+    const std::vector<int>* members = nullptr;
+    std::int64_t calls = 0;
+  };
   struct RankState {
+    const ProgramSteps* program = nullptr;
+    int shift = 0;         ///< from the ranks that its program names to those that it means
     std::size_t next = 0;  ///< instruction
     double now = 0;
     bool finished = false;
-    std::optional<std::size_t> blocked_on{};  ///< a communication op whose end is not known yet
-    std::vector<Exchange> exchanges{};        ///< by instruction
-    std::vector<std::vector<std::size_t>> waits{};  ///< by instruction: ops to finish first
-    std::map<std::string, std::int64_t, std::less<>> calls{};  ///< by group: collectives so far
-    double stream = 0;                                         ///< when its collectives are done
-    double sends = 0;                                          ///< when its send port is free
+    std::optional<std::size_t> blocked_on{};  ///< an exchange whose end is not known yet
+    std::vector<ExchangeTimes> exchanges{};
+    std::vector<OwnGroup> groups{};  ///< as the program's
+    double stream = 0;               ///< when its collectives are done
+    double sends = 0;                ///< when its send port is free
     double receives = 0;
   };
   /// At the same time, earlier instructions come first: otherwise the groups of equal ranks would start their
@@ -97,47 +120,51 @@ class ProgramSimulator {
     double start = 0;
     double end = 0;
   };
-  /// Group, first member, number of the call.
-  using CallKey = std::tuple<std::string, int, std::int64_t>;
+  /// Name of the group, first member, number of the call.
+  using CallKey = std::tuple<int, int, std::int64_t>;
   /// From, to, tag.
   using LineKey = std::tuple<int, int, std::int64_t>;
   struct Line {
-    std::queue<Exchange> messages{};  ///< that nobody has received yet
-    std::queue<Spot> waiting{};       ///< receives without a message
+    std::vector<ExchangeTimes> messages{};  ///< that nobody has received yet
+    std::vector<Spot> waiting{};            ///< receives without a message
   };
 
-  [[nodiscard]] int count() const { return static_cast<int>(programs_.size()); }
-  [[nodiscard]] const Program& program(int rank) const { return programs_[position_of(rank)]; }
-  [[nodiscard]] const Instruction& instruction(Spot spot) const {
-    return program(spot.rank).instructions[spot.at];
+  [[nodiscard]] int count() const { return static_cast<int>(ranks_.size()); }
+  [[nodiscard]] const Exchange& exchange(Spot spot) const {
+    return ranks_[spot.rank].program->exchanges[spot.number];
+  }
+  [[nodiscard]] const Instruction& instruction(int rank, std::size_t at) const {
+    return ranks_[rank].program->program->instructions[at];
   }
   [[nodiscard]] RankReport& rank_report(int rank) { return report_.ranks[position_of(rank)]; }
-  [[nodiscard]] Exchange& exchange(Spot spot) { return ranks_[spot.rank].exchanges[spot.at]; }
+  [[nodiscard]] ExchangeTimes& times(Spot spot) { return ranks_[spot.rank].exchanges[spot.number]; }
 
-  void prepare(int rank) {
-    const std::vector<Instruction>& all = program(rank).instructions;
+  void prepare(int rank, const ProgramSteps& program, const RankGroups& groups) {
     RankState& state = ranks_[rank];
-    state.exchanges.resize(all.size());
-    state.waits.resize(all.size() + 1);
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      if (all[i].op->communicates) {
-        const std::size_t by = options_.overlap ? position_of(all[i].done_before) : i + 1;
-        state.waits.at(by).push_back(i);
-        rank_report(rank).bytes_sent += bytes_sent(signature_of(program(rank), all[i]));
+    state.program = &program;
+    state.exchanges.resize(program.exchanges.size());
+    rank_report(rank).bytes_sent = program.sent;
+    for (const std::string& name : program.groups) {
+      const auto group = groups.find(name);
+      if (group == groups.end()) {
+        throw Error(ErrorKind::Usage, fmt::format("rank {} is in no group {}", rank, name));
       }
+      const int known = static_cast<int>(group_names_.size());
+      state.groups.push_back(
+          {.name = group_names_.try_emplace(name, known).first->second, .members = &group->second});
     }
   }
 
   /// Runs until the next communication op, which is queued, or until one that has to be waited for.
   void advance(int rank) {
     RankState& state = ranks_[rank];
-    const std::vector<Instruction>& all = program(rank).instructions;
+    const std::vector<ProgramSteps::Step>& all = state.program->steps;
     while (wait_for_all(rank)) {
       if (state.next == all.size()) {
         state.finished = true;
         return;
       }
-      if (all[state.next].op->communicates) {
+      if (all[state.next].exchange >= 0) {
         queue_.push({state.now, state.next, rank});
         return;
       }
@@ -150,10 +177,10 @@ class ProgramSimulator {
   /// known.
   bool wait_for_all(int rank) {
     RankState& state = ranks_[rank];
-    for (const std::size_t at : state.waits[state.next]) {
-      const Exchange& needed = state.exchanges[at];
+    for (const std::size_t number : state.program->waits_before(state.next)) {
+      const ExchangeTimes& needed = state.exchanges[number];
       if (needed.end == kUnknown) {
-        state.blocked_on = at;
+        state.blocked_on = number;
         return false;
       }
       if (needed.end > state.now) {
@@ -162,7 +189,7 @@ class ProgramSimulator {
         const double awake = needed.end + (options_.host ? options_.host->wake.count : 0);
         spend(rank_report(rank).exposed, begins, awake);
         if (recorder_) {
-          recorder_->wait(rank, instruction({rank, at}), state.now, awake);
+          recorder_->wait(rank, instruction(rank, exchange({rank, number}).at), {state.now, awake});
         }
         state.now = awake;
       }
@@ -172,22 +199,20 @@ class ProgramSimulator {
 
   void compute(int rank) {
     RankState& state = ranks_[rank];
-    const Instruction& what = program(rank).instructions[state.next];
-    if (what.op->is_view) {
+    const ProgramSteps::Step& step = state.program->steps[state.next];
+    if (!step.runs) {
       return;
     }
-    const Signature signature = signature_of(program(rank), what);
-    const Work work = what.op->work(signature);
-    const double nominal = options_.compute(signature, work).count;
-    const double time = nominal * time_factor(options_.variation, rank, count(),
-                                              static_cast<std::int64_t>(state.next));
+    const double time = step.time.count * time_factor(options_.variation, rank, count(),
+                                                      static_cast<std::int64_t>(state.next));
     spend(rank_report(rank).compute, state.now, state.now + time);
     if (timeline_) {
       timeline_->use(state.now, state.now + time, options_.host->cores.threads);
     }
-    rank_report(rank).flops += work.products;
+    rank_report(rank).flops += step.work.products;
     if (recorder_ && time > 0) {
-      recorder_->compute(rank, what, work, state.now, state.now + time);
+      recorder_->compute(rank, instruction(rank, state.next), step.work,
+                         {state.now, state.now + time});
     }
     state.now += time;
   }
@@ -195,18 +220,18 @@ class ProgramSimulator {
   /// Starts the communication op at which the rank is.
   void issue(int rank) {
     RankState& state = ranks_[rank];
-    const Spot spot{rank, state.next++};
-    exchange(spot).issued = state.now;
+    const Spot spot{rank, position_of(state.program->steps[state.next++].exchange)};
+    times(spot).issued = state.now;
     if (options_.host) {
       start_exchange(rank);
     }
-    const Instruction& what = instruction(spot);
-    if (what.attributes.contains("group")) {
-      issue_call(spot);
-    } else if (what.op->name == "send") {
-      issue_send(spot);
-    } else {
-      issue_receive(spot);
+    switch (exchange(spot).kind) {
+      case Exchange::Kind::Collective:
+        return issue_call(spot);
+      case Exchange::Kind::Send:
+        return issue_send(spot);
+      case Exchange::Kind::Receive:
+        return issue_receive(spot);
     }
   }
 
@@ -220,27 +245,20 @@ class ProgramSimulator {
   }
 
   void issue_call(Spot spot) {
-    const Signature s = signature_of(program(spot.rank), instruction(spot));
-    const std::string& name = s.text("group");
-    const auto group = groups_[position_of(spot.rank)].find(name);
-    if (group == groups_[position_of(spot.rank)].end()) {
-      throw Error(ErrorKind::Usage, fmt::format("rank {} is in no group {}", spot.rank, name));
-    }
-    const std::vector<int>& members = group->second;
-    const CallKey key{name, members.front(), ranks_[spot.rank].calls[name]++};
+    OwnGroup& group = ranks_[spot.rank].groups[exchange(spot).group];
+    const CallKey key{group.name, group.members->front(), group.calls++};
     std::vector<Spot>& arrived = calls_[key];
     arrived.push_back(spot);
-    if (arrived.size() == members.size()) {
+    if (arrived.size() == group.members->size()) {
       const std::vector<Spot> spots = std::move(arrived);
       calls_.erase(key);
-      run_call(spots, members, s);
+      run_call(spots, *group.members);
     }
   }
 
-  void run_call(const std::vector<Spot>& spots, const std::vector<int>& members,
-                const Signature& s) {
-    const double time = collective_time(members, s);
-    const double ready = exchange(spots.back()).issued;  // the last: events come in order of time
+  void run_call(const std::vector<Spot>& spots, const std::vector<int>& members) {
+    const double time = collective_time(members, exchange(spots.back()));
+    const double ready = times(spots.back()).issued;  // the last: events come in order of time
     double start = ready;
     for (const Spot spot : spots) {
       start = std::max(
@@ -256,45 +274,59 @@ class ProgramSimulator {
     }
   }
 
+  /// The rank with which a message is exchanged.
+  [[nodiscard]] int peer_of(Spot spot) const {
+    return exchange(spot).peer + ranks_[spot.rank].shift;
+  }
+
   void issue_send(Spot spot) {
-    const Signature s = signature_of(program(spot.rank), instruction(spot));
-    const int to = static_cast<int>(s.integer("to"));
+    const Exchange& what = exchange(spot);
+    const int to = peer_of(spot);
     RankState& from_state = ranks_[spot.rank];
-    RankState& to_state = ranks_[to];
-    const double time = message_time(spot.rank, to, bytes_sent(s));
+    RankState& to_state = ranks_.at(to);
+    const double time = message_time(spot.rank, to, what.sent);
     const std::vector<int> both{spot.rank, to};
     const double start =
         take_node_ports(both,
                         std::max({from_state.now + wake_time(from_state.now, from_state.sends),
                                   from_state.sends, to_state.receives}),
                         time);
-    const Exchange message{.ready = from_state.now, .start = start, .end = start + time};
+    const ExchangeTimes message{.ready = from_state.now, .start = start, .end = start + time};
     from_state.sends = to_state.receives = message.end;
     use_cores(message.start, message.end, both.size());
-    Line& line = lines_[{spot.rank, to, s.integer("tag")}];
-    if (line.waiting.empty()) {
-      line.messages.push(message);
+    const auto line = lines_.try_emplace({spot.rank, to, what.tag}).first;
+    if (line->second.waiting.empty()) {
+      line->second.messages.push_back(message);
     } else {
-      const Spot receive = line.waiting.front();
-      line.waiting.pop();
+      const Spot receive = taken_first(line->second.waiting, line);
       complete(receive, message);
     }
     complete(spot, message);
   }
 
   void issue_receive(Spot spot) {
-    const Signature s = signature_of(program(spot.rank), instruction(spot));
-    Line& line = lines_[{static_cast<int>(s.integer("from")), spot.rank, s.integer("tag")}];
-    if (line.messages.empty()) {
-      line.waiting.push(spot);
+    const auto line = lines_.try_emplace({peer_of(spot), spot.rank, exchange(spot).tag}).first;
+    if (line->second.messages.empty()) {
+      line->second.waiting.push_back(spot);
       return;
     }
-    Exchange message = line.messages.front();
-    line.messages.pop();
-    const double issued = exchange(spot).issued;  // what came before is on the sender's track only
+    ExchangeTimes message = taken_first(line->second.messages, line);
+    const double issued = times(spot).issued;  // what came before is on the sender's track only
     message.start = std::max(message.start, issued);
     message.end = std::max(message.end, issued);
     complete(spot, message);
+  }
+
+  /// The first of a line's messages or receives, which are few. A line that has none left is forgotten: there is one for
+  /// each tag.
+  template <class T>
+  T taken_first(std::vector<T>& few, std::map<LineKey, Line>::iterator line) {
+    const T first = few.front();
+    few.erase(few.begin());
+    if (few.empty()) {
+      lines_.erase(line);
+    }
+    return first;
   }
 
   /// The start of a transfer of this length: later if the members' nodes share their ports and those are busy.
@@ -311,46 +343,28 @@ class ProgramSimulator {
     return start;
   }
 
-  void complete(Spot spot, const Exchange& times) {
-    exchange(spot) = times;
-    spend(report_.communication, times.start, times.end);
-    if (recorder_ && times.end > times.start) {
-      const Instruction& what = instruction(spot);
-      recorder_->exchange(spot.rank, what, times,
-                          bytes_sent(signature_of(program(spot.rank), what)));
-    }
+  void complete(Spot spot, const ExchangeTimes& when) {
+    times(spot) = when;
+    spend(report_.communication, when.start, when.end);
     RankState& state = ranks_[spot.rank];
-    if (state.blocked_on == spot.at) {
+    if (recorder_ && when.end > when.start) {
+      const Exchange& what = exchange(spot);
+      recorder_->exchange(spot.rank, instruction(spot.rank, what.at), {when.start, when.end},
+                          what.sent, state.shift);
+    }
+    if (state.blocked_on == spot.number) {
       state.blocked_on.reset();
       advance(spot.rank);
     }
   }
 
-  static Operation operation_of(const Signature& s) {
-    static const std::map<std::string_view, Operation> operations{
-        {"all_reduce", Operation::Allreduce},
-        {"all_gather", Operation::Allgather},
-        {"reduce_scatter", Operation::ReduceScatter},
-        {"all_to_all", Operation::Alltoall}};
-    const auto found = operations.find(s.op->name);
-    if (found == operations.end()) {
-      throw Error(ErrorKind::Usage, fmt::format("cannot simulate the op {}", s.op->name));
-    }
-    return found->second;
-  }
-
-  /// Of the vector that is whole on one side of the operation.
-  static Bytes whole_bytes(const Signature& s) {
-    const TensorType whole = s.op->name == "all_gather" ? s.op->infer(s).front() : s.inputs.front();
-    return size_of(whole);
-  }
-
   void finish() {
     for (int rank = 0; rank < count(); ++rank) {
       if (!ranks_[rank].finished) {
+        const std::size_t number = ranks_[rank].blocked_on.value_or(0);
         throw Error(ErrorKind::Usage,
                     fmt::format("rank {} waits forever: instruction {} has no counterpart", rank,
-                                ranks_[rank].blocked_on.value_or(0)));
+                                exchange({rank, number}).at));
       }
       report_.step = std::max(report_.step, Seconds{ranks_[rank].now});
     }
@@ -362,14 +376,15 @@ class ProgramSimulator {
     }
   }
 
-  double collective_time(const std::vector<int>& members, const Signature& s) {
-    if (!options_.host) {
-      return times_.collective(operation_of(s), members, whole_bytes(s)).count;
-    }
-    return options_.host
-        ->collective(
-            {.op = s, .operation = operation_of(s), .members = members, .bytes = whole_bytes(s)})
-        .count;
+  double collective_time(const std::vector<int>& members, const Exchange& what) {
+    return options_.host ? options_.host
+                               ->collective({.op = what.signature,
+                                             .operation = what.operation,
+                                             .members = members,
+                                             .bytes = what.whole})
+                               .count
+                         : options_.collective_start.count +
+                               times_.collective(what.operation, members, what.whole).count;
   }
   [[nodiscard]] double message_time(int from, int to, double bytes) const {
     return options_.host
@@ -411,12 +426,11 @@ class ProgramSimulator {
     }
   }
 
-  std::span<const Program> programs_;
-  std::span<const RankGroups> groups_;
   const Cluster& cluster_;
-  const ProgramSimulationOptions&
-      options_;  // all four outlive the simulator, which lives for one call
+  const ProgramSimulationOptions& options_;  // both outlive the simulator, which lives for one call
   CommunicationTimes times_;
+  std::vector<ProgramSteps> steps_;
+  std::map<std::string, int, std::less<>> group_names_;
   IndexedVector<int, RankState> ranks_;
   IndexedVector<int, double> node_ports_;  ///< when they are free
   std::priority_queue<Event> queue_;
@@ -430,28 +444,6 @@ class ProgramSimulator {
 
 }  // namespace
 
-ComputeTime compute_by(const ComputeRates& rates) {
-  return [rates](const Signature& /*kernel*/, const Work& work) -> Seconds {
-    const double flops = work.products + work.others;
-    if (flops == 0 && work.bytes == 0) {
-      return {0};
-    }
-    const double moving = rates.memory.count > 0 ? work.bytes / rates.memory.count : 0;
-    return {rates.launch.count + std::max(flops / rates.flops.count, moving)};
-  };
-}
-
-ComputeRates peak_rates(const DeviceSpec& device, std::string_view dtype) {
-  const std::optional<FlopRate> peak = device.peak(dtype);
-  if (!peak || !device.memory_bandwidth) {
-    throw Error(
-        ErrorKind::Usage,
-        fmt::format("the {} of {} is unknown",
-                    peak ? "memory bandwidth" : fmt::format("{} peak", dtype), device.name));
-  }
-  return {.flops = *peak, .memory = *device.memory_bandwidth, .launch = {}};
-}
-
 double SimulationReport::share(Seconds RankReport::*part) const {
   double sum = 0;
   for (const RankReport& rank : ranks) {
@@ -460,22 +452,29 @@ double SimulationReport::share(Seconds RankReport::*part) const {
   return step.count > 0 ? sum / (step.count * static_cast<double>(ranks.size())) : 0;
 }
 
-SimulationReport simulate_programs(std::span<const Program> programs,
-                                   std::span<const RankGroups> groups, const Cluster& cluster,
+SimulationReport simulate_programs(const RankPrograms& programs, std::span<const RankGroups> groups,
+                                   const Cluster& cluster,
                                    const ProgramSimulationOptions& options) {
   require_valid(options.variation);
-  if (groups.size() != programs.size()) {
-    throw Error(ErrorKind::Usage, fmt::format("{} programs, but the groups of {} ranks",
-                                              programs.size(), groups.size()));
+  const std::size_t ranks = programs.of_rank.size();
+  if (groups.size() != ranks) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("{} programs, but the groups of {} ranks", ranks, groups.size()));
   }
-  if (!options.host && std::ssize(programs) > cluster.devices()) {
-    throw Error(ErrorKind::Usage, fmt::format("{} ranks, but the cluster {} has {} devices",
-                                              programs.size(), cluster.name, cluster.devices()));
+  if (!options.host && std::cmp_greater(ranks, cluster.devices())) {
+    throw Error(ErrorKind::Usage, fmt::format("{} ranks, but the cluster {} has {} devices", ranks,
+                                              cluster.name, cluster.devices()));
   }
   if (!options.compute) {
     throw Error(ErrorKind::Usage, "the simulation needs the time of instructions");
   }
   return ProgramSimulator(programs, groups, cluster, options).run();
+}
+
+SimulationReport simulate_programs(std::span<const Program> programs,
+                                   std::span<const RankGroups> groups, const Cluster& cluster,
+                                   const ProgramSimulationOptions& options) {
+  return simulate_programs(RankPrograms::one_each(programs), groups, cluster, options);
 }
 
 }  // namespace trireme::simulate

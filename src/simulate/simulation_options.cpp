@@ -6,11 +6,50 @@
 #include <fmt/format.h>
 
 #include "trireme/error.h"
+#include "trireme/group_costs.h"
+#include "trireme/kernel_rates.h"
 #include "trireme/message.h"
 #include "trireme/units.h"
 #include "trireme/valid.h"
 
 namespace trireme::simulate {
+namespace {
+
+bool lacks_rates(const DeviceSpec& device, const std::string& dtype) {
+  return !device.peak(dtype) || !device.memory_bandwidth;
+}
+
+ClusterRates reached_rates(const Cluster& cluster, const std::string& dtype) {
+  const Efficiency efficiency = efficiency_of(cluster);
+  const KernelRates kernels(cluster.device, efficiency, dtype);
+  ClusterRates rates{.compute = compute_by(kernels, {efficiency.launch.count / kKernelsOfBlock}),
+                     .peak = {kernels.peak()},
+                     .cluster = cluster,
+                     .collective_start = {GroupCosts(cluster, efficiency).start()}};
+  for (Link& link : rates.cluster.links) {
+    const bool inside = link.reach <= cluster.devices_per_node;
+    link.beta.count /= inside ? efficiency.node_links : efficiency.network_links;
+  }
+  return rates;
+}
+
+ClusterRates given_rates(const RateOptions& options, const Cluster& cluster,
+                         const std::string& dtype) {
+  ComputeRates rates{.flops = {options.flops}, .memory = {options.bandwidth}, .launch = {}};
+  if (!options.launch.empty()) {
+    rates.launch = parsed("--launch", options.launch, parse_seconds);
+  }
+  if (options.flops <= 0) {
+    const ComputeRates peaks = peak_rates(cluster.device, dtype);
+    rates.flops = peaks.flops;
+    rates.memory = options.bandwidth > 0 ? rates.memory : peaks.memory;
+  }
+  const FlopRate peak = rates.flops;
+  rates.flops.count *= options.efficiency > 0 ? options.efficiency : 1;
+  return {.compute = compute_by(rates), .peak = peak, .cluster = cluster, .collective_start = {}};
+}
+
+}  // namespace
 
 std::vector<StageWork> stages_of(const TaskOptions& options, const PipelineTable& table) {
   const double share = static_cast<double>(table.ranks) / table.stages;
@@ -56,23 +95,20 @@ TimeVariation variation_of(const VariationOptions& options) {
   return variation;
 }
 
-ComputeRates rates_of(const RateOptions& options, const Cluster& cluster, const std::string& name,
+ClusterRates rates_of(const RateOptions& options, const Cluster& cluster, const std::string& name,
                       const std::string& dtype) {
-  ComputeRates rates{.flops = {options.flops},
-                     .memory = {options.bandwidth},
-                     .launch = parsed("--launch", options.launch, parse_seconds)};
-  if (options.flops <= 0) {
-    try {
-      const ComputeRates peaks = peak_rates(cluster.device, dtype);
-      rates.flops = peaks.flops;
-      rates.memory = options.bandwidth > 0 ? rates.memory : peaks.memory;
-    } catch (const Error& error) {
-      throw Error(ErrorKind::Usage,
-                  fmt::format("--cluster {}: {}; give --flops", name, error.what()));
+  try {
+    return options.are_defaults() ? reached_rates(cluster, dtype)
+                                  : given_rates(options, cluster, dtype);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::Usage || !lacks_rates(cluster.device, dtype)) {
+      throw;
     }
+    throw Error(ErrorKind::Usage,
+                fmt::format("--cluster {}: the {} peak or the memory bandwidth of {} is unknown; "
+                            "give --flops",
+                            name, dtype, cluster.device.name));
   }
-  rates.flops.count *= options.efficiency;
-  return rates;
 }
 
 }  // namespace trireme::simulate

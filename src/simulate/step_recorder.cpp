@@ -1,5 +1,6 @@
 #include "simulate/step_recorder.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <variant>
@@ -9,13 +10,14 @@
 namespace trireme::simulate {
 namespace {
 
-void add_attribute(const Instruction& what, const char* name, std::vector<TraceArg>& args) {
+void add_attribute(const Instruction& what, const char* name, int shift,
+                   std::vector<TraceArg>& args) {
   const auto found = what.attributes.find(name);
   if (found == what.attributes.end()) {
     return;
   }
   if (const auto* number = std::get_if<std::int64_t>(&found->second)) {
-    args.push_back({name, *number});
+    args.push_back({name, *number + shift});
   } else if (const auto* word = std::get_if<std::string>(&found->second)) {
     args.push_back({name, *word});
   }
@@ -23,55 +25,69 @@ void add_attribute(const Instruction& what, const char* name, std::vector<TraceA
 
 }  // namespace
 
-StepRecorder::StepRecorder(Trace& trace, std::size_t ranks) : trace_(trace) {
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    const std::string process = fmt::format("rank {}", rank);
-    tracks_.push_back(
-        {process, trace.add_track(process, "compute"), trace.add_track(process, "waiting"), {}});
+StepRecorder::StepRecorder(Trace& trace, int ranks, std::span<const int> shown)
+    : trace_(trace), tracks_(ranks) {
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (shown.empty() || std::ranges::find(shown, rank) != shown.end()) {
+      const std::string process = fmt::format("rank {}", rank);
+      tracks_[rank] = {true,
+                       process,
+                       trace.add_track(process, "compute"),
+                       trace.add_track(process, "waiting"),
+                       {}};
+    }
   }
 }
 
-void StepRecorder::compute(int rank, const Instruction& what, const Work& work, double start,
-                           double end) {
-  add(tracks_[rank].compute, what, start, end,
-      {{"block", std::int64_t{what.block}},
-       {"flops", work.products + work.others},
-       {"bytes", work.bytes}});
+void StepRecorder::compute(int rank, const Instruction& what, const Work& work, Period when) {
+  if (tracks_[rank].shown) {
+    add(tracks_[rank].compute, what, when,
+        {{"block", std::int64_t{what.block}},
+         {"flops", work.products + work.others},
+         {"bytes", work.bytes}});
+  }
 }
 
-void StepRecorder::wait(int rank, const Instruction& what, double start, double end) {
-  add(tracks_[rank].waiting, what, start, end, {{"block", std::int64_t{what.block}}});
+void StepRecorder::wait(int rank, const Instruction& what, Period when) {
+  if (tracks_[rank].shown) {
+    add(tracks_[rank].waiting, what, when, {{"block", std::int64_t{what.block}}});
+  }
 }
 
-void StepRecorder::exchange(int rank, const Instruction& what, const Exchange& times,
-                            double bytes) {
+void StepRecorder::exchange(int rank, const Instruction& what, Period when, double bytes,
+                            int shift) {
+  if (!tracks_[rank].shown) {
+    return;
+  }
   std::vector<TraceArg> args{{"bytes", bytes}};
-  for (const char* name : {"group", "to", "from", "tag"}) {
-    add_attribute(what, name, args);
-  }
-  add(free_track(rank, times), what, times.start, times.end, std::move(args));
+  const bool is_message = !what.attributes.contains("group");  // else these are dimensions
+  add_attribute(what, "group", 0, args);
+  add_attribute(what, "to", is_message ? shift : 0, args);
+  add_attribute(what, "from", is_message ? shift : 0, args);
+  add_attribute(what, "tag", 0, args);
+  add(free_track(rank, when), what, when, std::move(args));
 }
 
-void StepRecorder::add(TrackId track, const Instruction& what, double start, double end,
+void StepRecorder::add(TrackId track, const Instruction& what, Period when,
                        std::vector<TraceArg> args) {
   trace_.add_span({.track = track,
                    .name = std::string(what.op->name),
                    .category = std::string(to_text(what.phase)),
-                   .start = {start},
-                   .duration = {end - start},
+                   .start = {when.start},
+                   .duration = {when.end - when.start},
                    .args = std::move(args)});
 }
 
-TrackId StepRecorder::free_track(int rank, const Exchange& times) {
+TrackId StepRecorder::free_track(int rank, Period when) {
   Tracks& own = tracks_[rank];
   for (Lane& lane : own.lanes) {
-    if (lane.free <= times.start) {
-      lane.free = times.end;
+    if (lane.free <= when.start) {
+      lane.free = when.end;
       return lane.track;
     }
   }
   own.lanes.push_back(
-      {trace_.add_track(own.process, fmt::format("exchanges {}", own.lanes.size())), times.end});
+      {trace_.add_track(own.process, fmt::format("exchanges {}", own.lanes.size())), when.end});
   return own.lanes.back().track;
 }
 

@@ -1,8 +1,7 @@
-// The trace of a simulated step. One thread at a time.
+// The trace of a simulated step, on the tracks that a run has. One thread at a time.
 #pragma once
 
-#include <cstddef>
-#include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,25 +12,21 @@
 
 namespace trireme::simulate {
 
-inline constexpr double kUnknown = std::numeric_limits<double>::infinity();
-
-/// A communication op of a rank: where it is, and when it took place.
-struct Exchange {
-  double issued = kUnknown;
-  double ready = kUnknown;  ///< when all ranks that it needs have issued it
-  double start = kUnknown;  ///< of the transfer: later if links are busy
-  double end = kUnknown;
+/// Of a span, in seconds.
+struct Period {
+  double start = 0;
+  double end = 0;
 };
 
-/// Appends the spans of a step to a trace, on the tracks that a run has.
 class StepRecorder {
  public:
-  /// The trace must outlive it.
-  StepRecorder(Trace& trace, std::size_t ranks);
+  /// Appends to the trace, which must outlive this object. Records the ranks of `shown` only; all if there are none.
+  StepRecorder(Trace& trace, int ranks, std::span<const int> shown);
 
-  void compute(int rank, const Instruction& what, const Work& work, double start, double end);
-  void wait(int rank, const Instruction& what, double start, double end);
-  void exchange(int rank, const Instruction& what, const Exchange& times, double bytes);
+  void compute(int rank, const Instruction& what, const Work& work, Period when);
+  void wait(int rank, const Instruction& what, Period when);
+  /// `shift`: how far the ranks that the instruction names are from those that it means.
+  void exchange(int rank, const Instruction& what, Period when, double bytes, int shift);
 
  private:
   struct Lane {
@@ -39,15 +34,15 @@ class StepRecorder {
     double free = 0;
   };
   struct Tracks {
+    bool shown = false;
     std::string process{};
     TrackId compute{};
     TrackId waiting{};
     std::vector<Lane> lanes{};
   };
 
-  void add(TrackId track, const Instruction& what, double start, double end,
-           std::vector<TraceArg> args);
-  TrackId free_track(int rank, const Exchange& times);
+  void add(TrackId track, const Instruction& what, Period when, std::vector<TraceArg> args);
+  TrackId free_track(int rank, Period when);
 
   Trace& trace_;
   IndexedVector<int, Tracks> tracks_;

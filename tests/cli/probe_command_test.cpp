@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
-#include "command_line/host_file.h"
 #include "cli/program.h"
+#include "command_line/host_file.h"
 #include "trireme/cluster.h"
 #include "trireme/comm.h"
 
@@ -63,7 +63,9 @@ TEST_F(ProbeCommand, CachesResultsForOtherCommands) {
   EXPECT_EQ(parse_cluster(printed.dump()), cluster);
 
   EXPECT_EQ(run_program("cluster " + path).exit_code, 0);
-  const Json planned = json_of("plan --cluster this --model gpt-nano --batch 16 --json");
+  const Ran plan = run_program("plan --cluster this --model gpt-nano --batch 16 --json");
+  ASSERT_EQ(plan.exit_code, 0) << plan.err;
+  const Json planned = parse_json(plan.out, "output");
   EXPECT_EQ(planned.at("dtype"), "f32");
   EXPECT_EQ(planned.at("efficiency_source"), "measured by trireme probe");
   const Ran simulated = run_program("simulate --cluster this --model gpt-nano -n 4 --json");

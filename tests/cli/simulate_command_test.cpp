@@ -48,6 +48,26 @@ TEST(SimulateCommand, SimulatesSingleRankStep) {
   EXPECT_EQ(json.at("bytes_sent"), 0);
 }
 
+/// Four stages are the only kinds of ranks.
+TEST(SimulateCommand, SimulatesAThousandRanks) {
+  const Json json = json_of(
+      "simulate --model gpt-mini --batch 256 --length 32 --mesh data=64,pipe=4,tensor=4 "
+      "--microbatches 4 --cluster 128xdgx-h100 --dtype bf16 --json");
+  ASSERT_EQ(json.at("ranks").size(), 1024U);
+  EXPECT_EQ(json.at("ranks")[0], json.at("ranks")[1008]);
+  EXPECT_NE(json.at("ranks")[0], json.at("ranks")[4]);
+}
+
+TEST(SimulateCommand, KernelsTakeWhatTrainingReachesUnlessRatesAreGiven) {
+  const std::string step =
+      "simulate --model gpt-mini --batch 8 --length 256 --cluster dgx-h100 --dtype bf16 --json ";
+  const auto seconds = [&](const char* rates) {
+    return json_of(step + rates).at("step_seconds").get<double>();
+  };
+  EXPECT_GT(seconds(""), seconds("--efficiency 1"));
+  EXPECT_GT(seconds("--efficiency 0.5"), seconds("--efficiency 1"));
+}
+
 TEST(SimulateCommand, SimulatesEveryKindOfPlan) {
   const double alone = json_of(std::string(kSmallStep) + "--json").at("step_seconds").get<double>();
   for (const char* plan :

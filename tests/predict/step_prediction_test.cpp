@@ -26,7 +26,7 @@ Program program_of(int ranks) {
 double step_of(int ranks, const HostCosts& costs) {
   const std::vector<Program> programs(static_cast<std::size_t>(ranks), program_of(ranks));
   const simulate::SimulationReport report =
-      predict_step(programs, Mesh({{"data", ranks}}), costs, {});
+      predict_step(RankPrograms::one_each(programs), Mesh({{"data", ranks}}), costs, {});
   return report.step.count;
 }
 
@@ -68,7 +68,8 @@ TEST(StepPrediction, RankIsFasterWhileOthersWait) {
   second.output("y", second.add1("relu", {y}));
   const std::vector<Program> programs{make_program(first.finish()), make_program(second.finish())};
   const simulate::SimulationReport report =
-      predict_step(programs, Mesh({{"pipe", 2}}), free_communication(2), {.trace = true});
+      predict_step(RankPrograms::one_each(programs), Mesh({{"pipe", 2}}), free_communication(2),
+                   {.trace = true});
   EXPECT_NEAR(report.step.count, kKernel, 1e-12);  // one after the other, each twice as fast
   EXPECT_EQ(problems(report.trace), std::vector<std::string>{});
 }
@@ -78,7 +79,7 @@ TEST(StepPrediction, TimesOfRankSumToStep) {
   costs.waits = {{2, {3.3e-4}, {1e-5}}};
   const std::vector<Program> programs(4, program_of(4));
   const simulate::SimulationReport report =
-      predict_step(programs, Mesh({{"data", 4}}), costs,
+      predict_step(RankPrograms::one_each(programs), Mesh({{"data", 4}}), costs,
                    {.variation = {.jitter = simulate::Jitter::Uniform}, .trace = true});
   for (const simulate::RankReport& rank : report.ranks) {
     EXPECT_NEAR(rank.compute.count + rank.exposed.count + rank.idle.count, report.step.count,

@@ -75,8 +75,9 @@ class Chooser {
     try {
       const train::CompiledTraining compiled =
           train::compile_training(train::trainer_options(run_.settings, model_, plan));
-      const simulate::SimulationReport report = predict::predict_step(
-          compiled.step.programs(), plan.mesh, run_.host.value(), {.threads = options_.threads});
+      const simulate::SimulationReport report =
+          predict::predict_step(compiled.step.rank_programs(), plan.mesh, run_.host.value(),
+                                {.threads = options_.threads});
       instructions_ += instructions_of(compiled);
       const Bytes memory = memory_of(compiled);
       choice_.candidates.push_back(

@@ -124,7 +124,7 @@ void predict_step(const RunParts& parts, const Ranks& ranks, const CompiledTrain
   const auto threads = static_cast<int>(std::lround(device.machine_share() * usable_cores()));
   simulate::SimulationReport report;
   try {
-    report = predict::predict_step(compiled.step.programs(), parts.plan.mesh, *parts.host,
+    report = predict::predict_step(compiled.step.rank_programs(), parts.plan.mesh, *parts.host,
                                    {.threads = threads});
   } catch (const Error& error) {  // the run itself does not need the prediction
     facts.not_predicted = error.what();

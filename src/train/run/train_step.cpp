@@ -21,8 +21,10 @@ train::TrainerOptions options_of(const TrainSettings& settings, const NamedModel
 }
 
 TrainStep compile_named(const NamedModel& named, const TrainSettings& settings, const Plan& plan) {
-  train::CompiledTraining compiled = train::compile_training(options_of(settings, named, plan));
-  return {std::move(compiled.step), compiled.flops.model().products};
+  const train::TrainerOptions options = options_of(settings, named, plan);
+  train::PlannedStep step = train::make_planned_step(options);
+  return {CompiledPlan(std::move(step.graph), plan, OneOfEachKind{}, options.fusions),
+          step.flops.model().products};
 }
 
 }  // namespace
