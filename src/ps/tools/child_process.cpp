@@ -29,6 +29,7 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
 /// In the child: only calls that are safe after a fork in a program with threads.
 [[noreturn]] void execute(char* const* arguments, char* const* environment) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::setpgid(0, 0);  // Ctrl-C is for the parent, which ends it
   const int nowhere = ::open("/dev/null", O_RDWR);
   ::dup2(nowhere, STDIN_FILENO);
   ::dup2(nowhere, STDOUT_FILENO);
