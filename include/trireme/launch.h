@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string_view>
 
 #include "trireme/comm.h"
 
@@ -13,6 +14,8 @@ enum class AfterDeath : std::uint8_t {
   EndOthers,       ///< they have a while to end by themselves, then they are killed
   OthersContinue,  ///< nothing: they notice it and decide, for example to shrink()
 };
+/// "end others", "others continue".
+[[nodiscard]] std::string_view to_text(AfterDeath after_death);
 
 /// As launch() of comm.h. With OthersContinue a rank that was killed by a signal does not count as a failure: returns 0
 /// if a rank returned and none ended in another way.

@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/enum_names.h"
 #include "base/indexed_vector.h"
 #include "comm/join/join.h"
 #include "comm/rendezvous/tcp_store.h"
@@ -166,9 +167,7 @@ class Children {
   };
 
   /// Those that are left, because one has failed.
-  [[nodiscard]] bool must_end() const {
-    return failed_ && after_death_ == AfterDeath::EndOthers;
-  }
+  [[nodiscard]] bool must_end() const { return failed_ && after_death_ == AfterDeath::EndOthers; }
   [[nodiscard]] bool all_stopped() const {
     return std::ranges::all_of(children_, [](const Child& child) { return child.stopped; });
   }
@@ -239,6 +238,11 @@ class Children {
 };
 
 }  // namespace
+
+std::string_view to_text(AfterDeath after_death) {
+  static constexpr auto kNames = enum_names<AfterDeath>("end others", "others continue");
+  return kNames[after_death];
+}
 
 int launch(Rank ranks, const std::function<void(World&)>& body, const WorldOptions& options) {
   return launch(ranks, body, options, AfterDeath::EndOthers);
