@@ -49,7 +49,7 @@ TEST(SimulateCommand, SimulatesSingleRankStep) {
 }
 
 /// Four stages are the only kinds of ranks.
-TEST(SimulateCommand, SimulatesAThousandRanks) {
+TEST(SimulateCommand, SimulatesThousandRanks) {
   const Json json = json_of(
       "simulate --model gpt-mini --batch 256 --length 32 --mesh data=64,pipe=4,tensor=4 "
       "--microbatches 4 --cluster 128xdgx-h100 --dtype bf16 --json");

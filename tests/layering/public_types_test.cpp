@@ -51,7 +51,7 @@ TEST(PublicTypes, EachIsDefinedInOneHeader) {
   }
 }
 
-TEST(PublicTypes, EnumsHaveATextForm) {
+TEST(PublicTypes, EnumsHaveTextForm) {
   static const std::regex definition(R"(enum class (\w+))");
   int count = 0;
   for (const auto& [name, text] : public_headers()) {

@@ -106,7 +106,7 @@ TEST(LongRankKinds, OfEveryPlanRunAllRanks) {
 }
 
 /// Replicas are alike: the stages are the only kinds.
-TEST(RankKinds, AreTheStagesOfAnEvenPlan) {
+TEST(RankKinds, AreStagesOfEvenPlan) {
   const Graph graph = language_step(tiny_model());
   const Plan plan = plan_of({.mesh = "data=4,pipe=2", .microbatches = 1});
   const CompiledPlan compiled({graph, dim_names(graph)}, plan, OneOfEachKind{});
@@ -118,7 +118,7 @@ TEST(RankKinds, AreTheStagesOfAnEvenPlan) {
 }
 
 /// With keys gathered along the context, the later of two shards has more to do under the causal mask.
-TEST(RankKinds, TellShardsOfACausalSequenceApart) {
+TEST(RankKinds, DistinguishShardsOfCausalSequence) {
   const Graph graph = language_step(tiny_model());
   const NamedGraph named{graph, dim_names(graph)};
   const CompiledPlan sequence(named, plan_of({.mesh = "context=2,data=2"}), OneOfEachKind{});
@@ -127,7 +127,7 @@ TEST(RankKinds, TellShardsOfACausalSequenceApart) {
   EXPECT_EQ(batch.ranks().size(), 1U);
 }
 
-TEST(RankKinds, TracesShowTheRanksAskedFor) {
+TEST(RankKinds, TracesShowRequestedRanks) {
   const Graph graph = language_step(tiny_model());
   const Plan plan = plan_of({.mesh = "data=4"});
   const CompiledPlan compiled({graph, dim_names(graph)}, plan, OneOfEachKind{});

@@ -324,7 +324,7 @@ TEST(Search, MixedClusterIsFasterThanItsWeakestKind) {
 }
 
 /// Whether a layout waits for the weakest device or its stages differ.
-TEST(Search, PartsOfAMixedClusterAddUpAndTheUsefulOneIsMfu) {
+TEST(Search, PartsOfMixedClusterSumToStepAndUsefulPartIsMfu) {
   const Workload work{.batch = 192, .length = 4096};
   const PlanSearch search =
       search_plans(cost_of("llama3-8b", "2xdgx-a100+1xdgx-h100", work), {.keep = 50});

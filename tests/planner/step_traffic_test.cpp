@@ -44,7 +44,7 @@ void expect_close(double closed, double programs, const std::string& what) {
   EXPECT_NEAR(closed, programs, 0.05 * programs + 1e-9) << what;
 }
 
-TEST(StepTraffic, AreThoseOfThePrograms) {
+TEST(StepTraffic, MatchPrograms) {
   const ModelConfig config = small_llama();
   Architecture architecture;
   architecture.model = config;

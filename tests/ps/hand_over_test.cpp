@@ -70,15 +70,15 @@ void restart_all(const TestCluster::Options& options) {
   counter.expect_exact();
 }
 
-TEST(HandOver, RestartsServersWithoutWaitingForALease) {
+TEST(HandOver, RestartsServersWithoutWaitingForLease) {
   restart_all({.servers = 3, .replicas = 2, .lease = kEndlessLease});
 }
 
-TEST(HandOver, LeavesASingleReplicaOfTwo) {
+TEST(HandOver, LeavesOneOfTwoReplicas) {
   restart_all({.servers = 2, .replicas = 2, .lease = kEndlessLease});
 }
 
-TEST(HandOver, MovesTheOnlyReplica) {
+TEST(HandOver, MovesOnlyReplica) {
   restart_all({.servers = 2, .reactors = 2, .replicas = 1, .lease = kEndlessLease});
 }
 
@@ -88,7 +88,7 @@ TEST(HandOver, DoesNotWaitIfAllServersStop) {
   EXPECT_TRUE(cluster.hand_over_and_stop(0, kPatience));
 }
 
-TEST(HandOver, WaitsForAServerThatIsDown) {
+TEST(HandOver, WaitsForServerThatIsDown) {
   TestCluster cluster({.servers = 2, .replicas = 1, .lease = kTestLease});
   Counter counter(cluster.client_options());
   cluster.stop(1);

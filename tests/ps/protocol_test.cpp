@@ -57,7 +57,7 @@ TEST(Ring, MovesFewShardsWhenServerLeaves) {
   EXPECT_LT(moved, kShards / 5);
 }
 
-TEST(Ring, GivesAllServersTheSameLoad) {
+TEST(Ring, BalancesLoadOverServers) {
   for (const std::uint64_t servers : {1U, 3U, 4U, 7U}) {
     std::vector<NodeId> nodes;
     for (std::uint64_t i = 0; i < servers; ++i) {

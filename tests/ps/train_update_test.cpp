@@ -291,7 +291,7 @@ TEST(TrainUpdate, ExchangesStateForClients) {
   EXPECT_EQ(row.at(1), 16);
 }
 
-TEST(TrainUpdate, DoesNotWaitForAWorkerThatHasLeft) {
+TEST(TrainUpdate, DoesNotWaitForWorkerThatLeft) {
   OneRow row({.workers = 3, .aggregation = Aggregation::Mean});
   row.push({.worker = 0, .ticket = 1, .rate = 1}, 1, 2);  // leaves before its step is complete
   row.push({.worker = 1, .ticket = 1, .rate = 1}, 4, 8);
@@ -312,7 +312,7 @@ TEST(TrainUpdate, DoesNotWaitForAWorkerThatHasLeft) {
   EXPECT_EQ(row.at(0), -(1 + 4 + 8) / 3.0F - 5);
 }
 
-TEST(TrainUpdate, UndoesTheExchangeOfAWorkerThatHasLeft) {
+TEST(TrainUpdate, UndoesExchangeOfWorkerThatLeft) {
   using Operation = TrainHead::Operation;
   for (const Aggregation aggregation : {Aggregation::Mean, Aggregation::None}) {
     OneRow row(
