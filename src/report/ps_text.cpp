@@ -227,6 +227,11 @@ std::string milliseconds_text(Seconds time) {
   return fmt::format("{:.0f} ms", milliseconds(time));
 }
 
+/// Workers record only waits of 20 ms or more.
+std::string wait_text(Seconds time) {
+  return time.count > 0 ? milliseconds_text(time) : "below 20 ms";
+}
+
 std::string loss_text(const std::optional<double>& loss) {
   return loss ? fmt::format("{:.1f} %", 100 * *loss) : "not seen";
 }
@@ -260,9 +265,9 @@ std::string ps_chaos_text(const ps::ChaosResult& r) {
          chaos_line("failover of those, 99th percentile", "", milliseconds_text(r.failover_p99)) +
          chaos_line("throughput other shards lost meanwhile", "", loss_text(r.untouched_loss)) +
          chaos_line("throughput that server's shards lost", "", loss_text(r.touched_loss)) +
-         chaos_line("longest wait in a move, 99th percentile", "", milliseconds_text(r.move_p99)) +
+         chaos_line("longest wait in a move, 99th percentile", "", wait_text(r.move_p99)) +
          chaos_line("longest wait in a planned restart, 99th percentile", "",
-                    milliseconds_text(r.restart_p99)) +
+                    wait_text(r.restart_p99)) +
          chaos_line("a worker joins, 99th percentile", "", milliseconds_text(r.join_p99)) +
          chaos_line("push, median", "", fmt::format("{:.2f} ms", milliseconds(r.push_p50)));
 }
