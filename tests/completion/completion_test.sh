@@ -55,12 +55,12 @@ case $case_name in
     expect "show" "$program" help plan "s"
     COLUMNS=50 expect "ring" "$program" train --context "r"
     ;;
-  OffersNothingItDoesNotKnow)
+  OffersNothingUnknown)
     expect "" "$program" schedule allreduce --ranks ""
     expect "" "$program" "x"
     expect "" "./no-such-program" ""
     ;;
-  KnowsTheProgram)
+  CompletesForProgram)
     # "$program" prints its subcommands; completion must offer each, and its --help option.
     subcommands=$(COLUMNS=200 "$program" --help | sed -n '/^Commands:$/,/^$/s/^  \([a-z-]*\) .*/\1/p' | sort)
     [[ -n $subcommands ]] || exit 1

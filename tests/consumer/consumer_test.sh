@@ -33,12 +33,12 @@ configure() {
 
 case $1 in
   Installs) installs ;;
-  FindsTheCMakePackage)
+  FindsCMakePackage)
     configure "$VERSION"
     cmake --build "$work" --target outside
     "$work/outside"
     ;;
-  TrainsOnOneRankAndOnFour)
+  TrainsOnOneAndFourRanks)
     configure "$VERSION"
     cmake --build "$work" --target train
     for ranks in 1 4; do
@@ -52,7 +52,7 @@ case $1 in
     # The program reads what the library wrote.
     (cd "$work/4" && "$PREFIX/bin/trireme" train --resume small-gpt --steps 41 >/dev/null) || fail "the program cannot resume it"
     ;;
-  AddsAnOpAndABackend)
+  AddsOpAndBackend)
     configure "$VERSION"
     cmake --build "$work" --target op_and_backend
     "$work/op_and_backend"
@@ -70,7 +70,7 @@ case $1 in
         fail "$program prints something else"
     done
     ;;
-  RefusesAnotherMinorVersion)
+  RejectsAnotherMinorVersion)
     if output=$(configure 99.0 2>&1); then
       fail "version 99.0 was found"
     fi
@@ -98,7 +98,7 @@ case $1 in
         fail "the headers do not compile in $order order"
     done
     ;;
-  EveryHeaderStandsAlone)
+  EveryHeaderIsSelfContained)
     export CXX PREFIX
     # shellcheck disable=SC2016 # the inner bash expands them
     for header in "$PREFIX"/include/trireme/*.h; do

@@ -258,31 +258,31 @@ for_every_page() {
 }
 
 case $case_name in
-  PicturesHaveTheirCommands)
+  PicturesListTheirCommands)
     for_every_page check_pictures
     ;;
-  PicturesAreDrawn)
+  PictureCommandsRun)
     for_every_page check_drawing
     ;;
   CommittedPicturesAreCurrent)
     for_every_page check_committed
     [[ -n $(committed_commands README.md) ]] || complain "README.md has no committed picture"
     ;;
-  LinksLeadSomewhere)
+  LinksAreValid)
     for_every_page check_links
     ;;
-  CatalogueIsComplete)
+  CatalogIsComplete)
     check_catalogue
     ;;
-  FormulasAreThoseOfTheProgram)
+  FormulasMatchProgram)
     check_formulas
     ;;
-  ExamplesAreShownAsTheyAre)
+  ExamplesMatchSources)
     for_every_page check_examples
     [[ $(grep -B1 -m1 -x '```cpp' "$root/docs/comm.md" | head -1) == '<!-- file: examples/allreduce.cpp -->' ]] ||
       complain "docs/comm.md does not begin with examples/allreduce.cpp"
     ;;
-  CommandsDoWhatIsShown)
+  CommandsMatchTheirOutput)
     for_every_page check_schedules
     for_every_page check_pipelines
     for_every_page check_console

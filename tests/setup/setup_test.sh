@@ -102,12 +102,12 @@ expect_not_called() { ! grep -qF -- "$1" "$calls" || give_up "'$1' was called"; 
 
 make_tree
 case $case_name in
-  LeavesAptAloneWhenAllIsThere)
+  SkipsAptWhenAllIsInstalled)
     call 0 "$tree/run" --version
     expect_called "dpkg-query -W -f"
     expect_not_called apt-get
     ;;
-  InstallsWhatIsMissingAsRoot)
+  InstallsMissingPackagesAsRoot)
     lack ccache libfmt-dev
     call 0 "$tree/run" --version
     expect_called "apt-get -q -o DPkg::Lock::Timeout=120 update"
@@ -123,7 +123,7 @@ case $case_name in
     expect_called "sudo env DEBIAN_FRONTEND=noninteractive apt-get"
     expect_called "install -y --no-install-recommends cmake"
     ;;
-  PrintsTheAptLineWithoutRoot)
+  PrintsAptCommandWithoutRoot)
     am_user
     lack cmake ninja-build
     for script in run test; do
@@ -136,7 +136,7 @@ case $case_name in
     expect_not_called "apt-get -q"
     expect_stdout ""
     ;;
-  SaysSoWhenAptFails)
+  ReportsAptFailure)
     lack cmake
     : >"$folder/no_network"
     call 1 "$tree/run"
@@ -148,7 +148,7 @@ case $case_name in
     expect_not_called apt-get
     expect_stdout "trireme --version in $PWD"
     ;;
-  TurnsCcacheOffWhereItCannotWrite)
+  DisablesCcacheWithoutWritePermission)
     stand_in ccache <<<"echo $folder/cache"
     call 0 "$tree/run"
     expect_not_called "CCACHE_DISABLE=1"
@@ -156,16 +156,16 @@ case $case_name in
     call 0 "$tree/run"
     expect_called "CCACHE_DISABLE=1"
     ;;
-  RunKeepsStdoutForTheProgram)
+  RunKeepsStdoutForProgram)
     call 0 "$tree/run" cluster --json
     expect_stdout "trireme cluster --json in $PWD"
     expect_stderr "run: building (release)"
     ;;
-  RunWithoutArgumentsTakesTheTour)
+  RunWithoutArgumentsShowsTour)
     call 0 "$tree/run"
     expect_stdout "trireme train in $PWD"
     ;;
-  RunWorksFromAnywhereAndThroughALink)
+  RunWorksFromAnyFolderAndThroughLink)
     ln -s "$tree/run" "$folder/link"
     cd "$folder"
     call 0 ./link --version
@@ -199,14 +199,14 @@ case $case_name in
     call 0 "$folder/moved/run"
     expect_called "--preset release"
     ;;
-  ShowsTheErrorsOfABrokenBuild)
+  ShowsErrorsOfBrokenBuild)
     : >"$folder/broken"
     call 1 "$tree/run"
     expect_stderr "x.cpp:1: error: planted"
     expect_stderr "run: building release failed"
     expect_stdout ""
     ;;
-  TestRunsCTestInThePresetAskedFor)
+  TestRunsCTestInRequestedPreset)
     call 0 "$tree/test" --asan
     expect_called "cmake --build build/asan"
     expect_called "ctest --test-dir $tree/build/asan"
@@ -217,7 +217,7 @@ case $case_name in
     stand_in ctest <<<'exit 8'
     call 1 "$tree/test"
     ;;
-  TestSaysWhatOfCudaIsLeftOut)
+  TestReportsSkippedCudaParts)
     call 0 "$tree/test"
     expect_stderr "test: CUDA was left out: there is no nvcc, or this build does not take it (see docs/cuda.md)"
     echo "CMAKE_CUDA_COMPILER:STRING=/usr/bin/nvcc" >>"$tree/build/release/CMakeCache.txt"
@@ -228,12 +228,12 @@ case $case_name in
     call 0 "$tree/test"
     grep -q '^test: CUDA was compiled, but 2 of its tests did not run' "$folder/stderr" || give_up "2 tests did not run"
     ;;
-  TestSaysThatThereIsNothingToFuzz)
+  TestReportsMissingFuzzTargets)
     call 0 "$tree/test" --long
     expect_stderr "test: SKIPPED the fuzz run: there is no tests/fuzz/*_fuzz.cpp"
     expect_not_called "-LE long"
     ;;
-  TestFuzzesInALongRun)
+  TestFuzzesInLongRun)
     mkdir -p "$tree/tests/fuzz"
     touch "$tree/tests/fuzz/a_fuzz.cpp"
     lack clang
@@ -243,7 +243,7 @@ case $case_name in
     expect_called "ctest --test-dir $tree/build/fuzz"
     expect_called "ctest --test-dir $tree/build/release"
     ;;
-  TestRefusesUnknownOptions)
+  TestRejectsUnknownOptions)
     call 2 "$tree/test" --fast
     expect_stderr "test: unknown option --fast (see ./test --help)"
     (($(wc -l <"$folder/stderr") == 1)) || give_up "more than one line"
@@ -251,7 +251,7 @@ case $case_name in
     call 2 "$tree/test" --lint --asan
     expect_not_called cmake
     ;;
-  TestHelps)
+  TestPrintsHelp)
     call 0 "$tree/test" --help
     grep -q '^Usage: ./test' "$folder/stdout" || give_up "no usage"
     expect_not_called cmake
