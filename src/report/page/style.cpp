@@ -85,7 +85,7 @@ footer{padding-bottom:48px;font-size:.82rem}
 @media(max-width:900px){main{grid-template-columns:minmax(0,1fr)}}
 @media(max-width:560px){header,main,footer{padding-left:12px;padding-right:12px}header{padding-top:28px}
 main{gap:12px}.panel{padding:16px 14px;border-radius:10px}.figures{grid-template-columns:repeat(2,1fr)}svg text{font-size:16px}
-td.graph{min-width:70px;width:30%}th,td{padding-right:9px}}
+svg.timeline{min-width:760px}svg.timeline text{font-size:16px}td.graph{min-width:70px;width:30%}th,td{padding-right:9px}}
 @media(prefers-reduced-motion:no-preference){html{scroll-behavior:smooth}}
 @media print{.panel{break-inside:avoid}nav,.skip{display:none}}
 )";
