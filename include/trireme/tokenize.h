@@ -18,6 +18,8 @@ struct TokenizeOptions {
   DataInput input{};
   /// Called periodically with the bytes of text done and in total.
   std::function<void(Bytes done, Bytes all)> on_progress{};
+  /// Called as often; if it returns true, tokenize() throws Error(System).
+  std::function<bool()> should_stop{};
 };
 
 struct TokenizeSummary {

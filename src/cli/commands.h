@@ -31,7 +31,7 @@ void add_report_command(Command& app);
 void add_schedule_command(Command& app, Outcome& outcome);
 void add_simulate_command(Command& app);
 void add_straggler_command(Command& app);
-void add_tokenize_command(Command& app);
+void add_tokenize_command(Command& app, Outcome& outcome);
 void add_tour_command(Command& app);
 void add_train_command(Command& app, Outcome& outcome);
 void add_validate_command(Command& app);

@@ -33,7 +33,7 @@ void add_inference_options(Command* command, InferenceOptions& o) {
   command->add_option("--model", o.source.model,
                       "a Hugging Face folder: config.json and safetensors", non_empty_path);
   command->add_option("--tokenizer", o.source.tokenizer,
-                      "a tokenizer.json (default: the run's, or the one in the folder)",
+                      "a tokenizer.json, or a folder with one (default: the run's, or the model's)",
                       non_empty_path);
   command->section("Execution");
   command->add_option("-n,--ranks", o.ranks, "number of ranks (default: the size of the mesh)");

@@ -43,7 +43,7 @@ int run(int argc, char** argv) {
   add_generate_command(program, outcome);
   add_evaluate_command(program);
   add_report_command(program);
-  add_tokenize_command(program);
+  add_tokenize_command(program, outcome);
   add_schedule_command(program, outcome);
   add_pipeline_command(program, outcome);
   add_repartition_command(program, outcome);

@@ -7,6 +7,8 @@
 
 #include "cli/commands.h"
 #include "cli/inference_options.h"
+#include "command_line/interrupt.h"
+#include "trireme/error.h"
 #include "trireme/tokenize.h"
 
 namespace trireme::cli {
@@ -33,15 +35,10 @@ class Progress {
   std::chrono::steady_clock::time_point last_{};
 };
 
-void run(const TokenizeArguments& args) {
-  TokenizeOptions options = args.tokenize;
-  options.input.standard_input = read_standard_input(options.files);
-  Progress progress;
-  if (!args.json && isatty(STDERR_FILENO) != 0) {
-    options.on_progress = [&](Bytes done, Bytes all) { progress.print(done, all); };
-  }
-  const TokenizeSummary summary = tokenize(options);
-  if (args.json) {
+constexpr StopReply kWritesNothing{.text = "stopping; no file is written"};
+
+void print_summary(const TokenizeSummary& summary, bool json) {
+  if (json) {
     fmt::print("{}\n", to_json(summary));
     return;
   }
@@ -49,9 +46,29 @@ void run(const TokenizeArguments& args) {
              summary.tokens, summary.token_bytes, to_text(summary.text), summary.vocabulary);
 }
 
+void run(const TokenizeArguments& args, Outcome& outcome) {
+  TokenizeOptions options = args.tokenize;
+  options.input.standard_input = read_standard_input(options.files);
+  Progress progress;
+  if (!args.json && isatty(STDERR_FILENO) != 0) {
+    options.on_progress = [&](Bytes done, Bytes all) { progress.print(done, all); };
+  }
+  SharedNumber interrupted;
+  options.should_stop = [&] { return interrupted.get() != 0; };
+  const InterruptGuard guard(interrupted, kWritesNothing);
+  try {
+    print_summary(tokenize(options), args.json);
+  } catch (const Error&) {
+    if (interrupted.get() == 0) {
+      throw;
+    }
+    outcome.exit_code = exit_code_of(interrupted.get());
+  }
+}
+
 }  // namespace
 
-void add_tokenize_command(Command& app) {
+void add_tokenize_command(Command& app, Outcome& outcome) {
   auto args = std::make_shared<TokenizeArguments>();
   Command* command =
       app.add_subcommand("tokenize", "Write the tokens of text files to a *.bin file");
@@ -63,7 +80,7 @@ void add_tokenize_command(Command& app) {
       ->required();
   command->add_option("-o,--output", args->tokenize.output, "the file to write, *.bin")->required();
   command->add_flag("--json", args->json, "print one line of JSON");
-  command->callback([args] { run(*args); });
+  command->callback([args, &outcome] { run(*args, outcome); });
 }
 
 }  // namespace trireme::cli

@@ -44,8 +44,8 @@ void add_data_options(Command* command, TrainSettings& s) {
                       non_empty_path);
   command->add_option(
       "--tokenizer", s.tokenizer,
-      "a tokenizer.json (BPE) for --data (default: the one in the --model folder, else "
-      "a token per byte)",
+      "a tokenizer.json (BPE), or a folder with one, for --data (default: the one in the "
+      "--model folder, else a token per byte)",
       non_empty_path);
   command->add_option(
       "--vocabulary", s.vocabulary,

@@ -172,7 +172,9 @@ TEST_F(TrainErrors, NameTokenizer) {
               "pre_tokenizer": {"type": "ByteLevel"}})",
           "byte 0 needs the token");
   expect_one_line("--data " + text + " --tokenizer /no/such/file", "--tokenizer");
-  expect_one_line("--data " + text + " --tokenizer " + folder_.path(), "not a regular file");
+  const TemporaryFolder empty;
+  expect_one_line("--data " + text + " --tokenizer " + empty.path(),
+                  "tokenizer.json': No such file or directory");
 }
 
 TEST_F(TrainErrors, NameRunFolder) {

@@ -78,6 +78,24 @@ TEST_F(Tokenize, LeavesNothingOnFailure) {
   EXPECT_FALSE(std::filesystem::exists(options_.output + ".tmp"));
   options_.output = folder_ / "out.txt";
   expect_error(ErrorKind::Usage, "must end in .bin", [&] { (void)tokenize(options_); });
+  options_.output = folder_ / "none/out.bin";
+  options_.files.pop_back();
+  expect_error(ErrorKind::System, "none/out.bin': No such file or directory",
+               [&] { (void)tokenize(options_); });
+}
+
+TEST_F(Tokenize, StopsWhenAskedAndLeavesNothing) {
+  options_.tokenizer = folder_.file("tokenizer.json", tokenizer_json(300));
+  options_.should_stop = [] { return true; };
+  expect_error(ErrorKind::System, "stopped; ", [&] { (void)tokenize(options_); });
+  EXPECT_FALSE(std::filesystem::exists(options_.output));
+  EXPECT_FALSE(std::filesystem::exists(options_.output + ".tmp"));
+}
+
+TEST_F(Tokenize, TakesAFolderWithATokenizer) {
+  (void)folder_.file("tokenizer.json", tokenizer_json(300));
+  options_.tokenizer = folder_.path();
+  EXPECT_EQ(tokenize(options_).vocabulary, 301);
 }
 
 }  // namespace

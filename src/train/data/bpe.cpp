@@ -1,6 +1,7 @@
 #include "train/data/bpe.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <queue>
@@ -415,8 +416,15 @@ std::string BpeTokenizer::decode(std::span<const std::int32_t> tokens) const {
   return adds_space && out.starts_with(' ') ? out.substr(1) : out;
 }
 
+std::string tokenizer_file(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  return fs::is_directory(path, ignored) ? (fs::path(path) / "tokenizer.json").string() : path;
+}
+
 BpeTokenizer load_tokenizer(const std::string& path) {
-  return {MappedFile(path).text(), path};
+  const std::string file = tokenizer_file(path);
+  return {MappedFile(file).text(), file};
 }
 
 Tokens open_text(const std::string& path, const BpeTokenizer& tokenizer) {

@@ -320,7 +320,7 @@ std::string find_tokenizer(const TrainSettings& settings, const std::string& run
   const std::string kept = run_folder.empty() ? "" : run_folder + "/tokenizer.json";
   const bool is_kept = !kept.empty() && fs::exists(kept, ignored);
   if (!settings.tokenizer.empty()) {
-    return is_kept ? kept : settings.tokenizer;
+    return is_kept ? kept : train::tokenizer_file(settings.tokenizer);
   }
   const fs::path model(settings.model);
   const fs::path own =

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <system_error>
 
 #include <fmt/format.h>
 
+#include "base/disk.h"
 #include "base/json.h"
 #include "base/mapped_file.h"
 #include "train/data/bpe.h"
@@ -29,6 +32,7 @@ class TokenWriter {
         temporary_(path_ + ".tmp"),
         kind_(train::token_file_kind(vocabulary)),
         file_(temporary_, std::ios::binary | std::ios::trunc) {
+    check();
     write_header();
   }
   ~TokenWriter() {
@@ -60,7 +64,7 @@ class TokenWriter {
     write_header();
     file_.close();
     check();
-    fs::rename(temporary_, path_);
+    Disk().rename(temporary_, path_);
     return count_;
   }
   [[nodiscard]] int width() const { return kind_.width; }
@@ -78,8 +82,9 @@ class TokenWriter {
   }
   void check() const {
     if (!file_) {
-      throw Error(ErrorKind::System,
-                  fmt::format("cannot write {}: no such folder, or the disk is full", temporary_));
+      const int reason = errno;
+      throw Error(ErrorKind::System, fmt::format("--output: cannot write '{}': {}", path_,
+                                                 std::generic_category().message(reason)));
     }
   }
 
@@ -93,9 +98,7 @@ class TokenWriter {
 
 train::BpeTokenizer open_tokenizer(const std::string& path) {
   require(!path.empty(), "--tokenizer: give a tokenizer.json, or a folder with one");
-  std::error_code ignored;
-  return parsed("--tokenizer", fs::is_directory(path, ignored) ? path + "/tokenizer.json" : path,
-                train::load_tokenizer);
+  return parsed("--tokenizer", path, train::load_tokenizer);
 }
 
 /// The texts, which stay mapped while they are encoded.
@@ -138,6 +141,9 @@ TokenizeSummary tokenize(const TokenizeOptions& options) {
   for (const std::string_view text : texts.all()) {
     tokenizer.encode(text, [&](std::span<const std::int32_t> tokens, std::size_t bytes) {
       writer.add(tokens);
+      if (options.should_stop && options.should_stop()) {
+        throw Error(ErrorKind::System, fmt::format("stopped; {} is not written", options.output));
+      }
       if (options.on_progress) {
         options.on_progress({done.count + static_cast<std::int64_t>(bytes)}, texts.bytes());
       }
