@@ -150,8 +150,8 @@ void check_hugging_face_export(const WeightedModel& model, const HuggingFaceExpo
   if (fs::exists(to.folder, error) &&
       (!fs::is_directory(to.folder, error) || !fs::is_empty(to.folder, error))) {
     throw Error(ErrorKind::Usage,
-                fmt::format("{} exists and is not empty; a model is exported into a new "
-                            "folder, so that none is lost",
+                fmt::format("cannot export to '{}': it exists and is not an empty folder; name a "
+                            "new one, so that no model is lost",
                             to.folder));
   }
 }

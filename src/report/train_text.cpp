@@ -18,11 +18,11 @@ namespace {
 /// "112.4 k", "128 ": the caller appends a unit.
 std::string count_text(double count) {
   constexpr double kThousand = 1000;
-  if (count >= kThousand * kThousand * kThousand) {
-    return fmt::format("{:.2f} G", count / kThousand / kThousand / kThousand);
-  }
-  if (count >= kThousand * kThousand) {
-    return fmt::format("{:.2f} M", count / kThousand / kThousand);
+  for (const auto& [unit, name] :
+       {std::pair(1e15, "P"), std::pair(1e12, "T"), std::pair(1e9, "G"), std::pair(1e6, "M")}) {
+    if (count >= unit) {
+      return fmt::format("{:.2f} {}", count / unit, name);
+    }
   }
   return count >= kThousand ? fmt::format("{:.1f} k", count / kThousand)
                             : fmt::format("{:.0f} ", count);

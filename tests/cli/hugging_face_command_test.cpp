@@ -175,7 +175,7 @@ TEST_F(HuggingFaceCommand, RejectsMismatches) {
   (void)train("--model gpt-nano --steps 1 --export " + at("nano"));
   const std::string nano = at("nano");
   const std::string config = read_text(nano + "/config.json");
-  expect_refused("--model gpt-nano --export " + nano, "exists and is not empty");
+  expect_refused("--model gpt-nano --export " + nano, "it exists and is not an empty folder");
   expect_refused("--model switch-mini --export " + at("new"),
                  "none of the families gpt2, llama and mixtral of Hugging Face has its "
                  "h.*.block_sparse_moe.gate.weight");

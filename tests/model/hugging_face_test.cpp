@@ -300,9 +300,9 @@ TEST(HuggingFaceExport, NeverOverwritesAndCleansUpAfterFailure) {
   const TinyModel tiny = tiny_llama();
   const WeightedModel model = model_of(tiny, DType::F32);
   const Values values = values_in(folder_with(place, tiny), model);
-  expect_error(ErrorKind::Usage, "exists and is not empty",
+  expect_error(ErrorKind::Usage, "it exists and is not an empty folder",
                [&] { save(place.path(), model, values); });
-  expect_error(ErrorKind::Usage, "exists and is not empty",
+  expect_error(ErrorKind::Usage, "it exists and is not an empty folder",
                [&] { save(place.file("a-file", ""), model, values); });
   // A failure halfway leaves nothing behind.
   HuggingFaceExport to;

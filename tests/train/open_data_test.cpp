@@ -112,7 +112,7 @@ TEST_F(OpenTrainData, RejectsBinaryFiles) {
     settings_.data = {folder_.file("x", content + std::string(100, 'a'))};
     expect_error(ErrorKind::Usage, words, [&] { (void)vocabulary(); });
   };
-  refuses("\x1f\x8b", "x: is compressed with gzip, not text; decompress it first (gunzip)");
+  refuses("\x1f\x8b", "x: is compressed with gzip, not plain text; decompress it first (gunzip)");
   refuses("\x28\xb5\x2f\xfd", "compressed with zstd");
   refuses("BZh9", "compressed with bzip2");
   refuses(std::string("\xfd"
@@ -121,6 +121,8 @@ TEST_F(OpenTrainData, RejectsBinaryFiles) {
           "compressed with xz");
   refuses("PK\x03\x04", "a zip archive");
   refuses("PAR1", "a Parquet table");
+  refuses("\xff\xfe", "x: is UTF-16, not plain text; convert it first (iconv");
+  refuses("\xfe\xff", "is UTF-16");
   refuses(std::string("ab\0c", 4), "x: is not text: byte 2 is NUL");
   settings_.data = {folder_.file("y", "abc"), folder_.file("z.bin", token_file(7))};
   expect_error(ErrorKind::Usage, "1 of 2 files are tokens (*.bin), the others text",

@@ -21,6 +21,8 @@ struct Format {
   std::string_view is;
   std::string_view instead;
 };
+constexpr std::string_view kUtf16 = "UTF-16";
+constexpr std::string_view kToUtf8 = "convert it first (iconv -f UTF-16 -t UTF-8)";
 constexpr std::array kFormats{
     Format{"\x1f\x8b"sv, "compressed with gzip", "decompress it first (gunzip)"},
     Format{"\x28\xb5\x2f\xfd"sv, "compressed with zstd", "decompress it first (unzstd)"},
@@ -29,6 +31,8 @@ constexpr std::array kFormats{
     Format{"PK\x03\x04"sv, "a zip archive", "unpack it first (unzip)"},
     Format{"PAR1"sv, "a Parquet table", "export its text column first"},
     Format{"%PDF-"sv, "a PDF document", "extract its text first (pdftotext)"},
+    Format{"\xff\xfe"sv, kUtf16, kToUtf8},
+    Format{"\xfe\xff"sv, kUtf16, kToUtf8},
 };
 
 bool has_ending(const std::string& path, std::string_view ending) {
@@ -53,7 +57,7 @@ std::vector<std::string> files_in(const std::string& folder) {
     }
   }
   if (files.empty()) {
-    throw_input_error(folder, "is a folder without files");
+    throw_input_error(folder, "is a folder without files; give text files, or tokens *.bin");
   }
   return files;
 }
@@ -89,7 +93,7 @@ void require_text(std::string_view content, const std::string& name) {
   const auto* const format = std::ranges::find_if(
       kFormats, [&](const Format& row) { return content.starts_with(row.start); });
   if (format != kFormats.end()) {
-    throw_input_error(name, fmt::format("is {}, not text; {}", format->is, format->instead));
+    throw_input_error(name, fmt::format("is {}, not plain text; {}", format->is, format->instead));
   }
   if (const std::size_t nul = content.substr(0, kSearched).find('\0');
       nul != std::string_view::npos) {
@@ -106,7 +110,7 @@ void require_text_file(const std::string& path) {
 
 Tokens encode_text(std::string_view text, const BpeTokenizer* tokenizer, const std::string& name) {
   if (text.empty()) {
-    throw_input_error(name, "is empty; there is nothing to train on");
+    throw_input_error(name, "is empty; give a file with text");
   }
   require_text(text, name);
   if (tokenizer != nullptr) {

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "train/data/permutation.h"
 #include "train/data/random.h"
 #include "trireme/error.h"
@@ -39,9 +40,9 @@ Split split_windows(const Tokens& tokens, const TokenSourceOptions& options) {
   const std::int64_t windows = std::max<std::int64_t>(0, tokens.size() - parts) / options.length;
   if (windows < parts) {
     throw Error(ErrorKind::Input,
-                fmt::format("{}: has {} tokens; windows of {} tokens{} need at least {}: take "
+                fmt::format("{}: has {}; windows of {} tokens{} need at least {}: take "
                             "more data or a shorter length",
-                            tokens.name(), tokens.size(), options.length,
+                            tokens.name(), plural(tokens.size(), "token"), options.length,
                             both ? " in two parts" : "", parts * (options.length + 1)));
   }
   if (!both) {

@@ -143,7 +143,7 @@ Tokens open_bytes(const std::string& path) {
   auto file = std::make_shared<const MappedFile>(path);
   const std::string_view text = file->text();
   if (text.empty()) {
-    throw_input_error(path, "is empty; there is nothing to train on");
+    throw_input_error(path, "is empty; give a file with text");
   }
   const std::span data(reinterpret_cast<const std::uint8_t*>(text.data()), text.size());
   return {Tokens::Data(data), std::move(file), kBytesVocabulary, path};
@@ -162,7 +162,7 @@ Tokens open_token_file(const std::string& path, std::int32_t vocabulary) {
   auto file = std::make_shared<const MappedFile>(path);
   const TokenBytes found = token_bytes(file->bytes(), path);
   if (found.bytes.empty()) {
-    throw_input_error(path, "holds no tokens; there is nothing to train on");
+    throw_input_error(path, "holds no tokens; write it anew, such as with trireme tokenize");
   }
   if (found.bytes.size() % static_cast<std::size_t>(found.width) != 0) {
     throw_input_error(
