@@ -213,7 +213,11 @@ struct RunOptions {
   /// The costs measured by `trireme probe`; with them, the run predicts its step time.
   std::optional<HostCosts> host{};
   RunObserver observer{};
-  /// Called on every rank before each step; if it returns true on any rank, train() saves and ends early.
+  /// Called on every rank when data, model and memory are known to be in order, just before the run creates or opens its
+  /// folder: from here on there is something to save.
+  std::function<void()> on_ready{};
+  /// Called on every rank before each step; if it returns true on any rank, train() saves and ends early, without a last
+  /// validation and a sample.
   std::function<bool()> should_stop{};
 };
 

@@ -31,10 +31,8 @@
 namespace trireme::cli {
 namespace {
 
-constexpr StopReply kNothingToSave{.text = "stopping: the run has not begun, nothing to save",
-                                   .at_once = true};
 constexpr StopReply kSavesCheckpoint{
-    .text = "stopping: saves a checkpoint after this step (again: stops immediately)"};
+    .text = "stopping after this step; saving a checkpoint (again: stops immediately)"};
 
 /// An environment variable.
 std::optional<std::string> variable(const std::string& name) {
@@ -173,13 +171,18 @@ void run(TrainOptions& given, Outcome& outcome) {
     patience.emplace(PatienceOptions{.seconds = kLongestSilence, .until = &has_stepped});
   }
   SharedNumber interrupted;
-  const InterruptGuard before_run(interrupted, kNothingToSave);
+  SharedNumber has_begun;  // from then on, there is a run to save
+  const StopReply nothing_to_save{.text = "stopping: the run has not begun, nothing to save",
+                                  .at_once = true,
+                                  .until = &has_begun,
+                                  .next = &kSavesCheckpoint};
+  const InterruptGuard guard(interrupted, nothing_to_save);
   std::optional<RunOptions> options = complete(given, *display);
   if (!options) {
     return;
   }
   read_data_from_standard_input(*options);
-  const InterruptGuard during_run(interrupted, kSavesCheckpoint);
+  options->on_ready = [&] { has_begun.set(1); };
   options->observer = observer_of(*display, has_stepped);
   options->should_stop = [&] { return interrupted.get() != 0; };
   const std::unique_ptr<PageServer> live_report = open_live_report(given);

@@ -19,9 +19,15 @@ void write_error(std::string_view text) {
   (void)!write(STDERR_FILENO, text.data(), text.size());
 }
 
+const StopReply* reply_now() {
+  const StopReply* reply = stop_reply.load();
+  const bool over = reply != nullptr && reply->until != nullptr && reply->until->get() != 0;
+  return over ? reply->next : reply;
+}
+
 void on_stop(int signal) {
   SharedNumber* flag = stop_flag.load();
-  const StopReply* reply = stop_reply.load();
+  const StopReply* reply = reply_now();
   if (flag == nullptr || reply == nullptr) {
     return;
   }

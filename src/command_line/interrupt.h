@@ -14,8 +14,10 @@ inline constexpr std::array kStopSignals{SIGINT, SIGTERM, SIGHUP};
 
 /// The reply to the first stop signal, besides setting the flag.
 struct StopReply {
-  const char* text;      ///< printed on stderr
-  bool at_once = false;  ///< ends the program, with exit_code_of(signal)
+  const char* text;                     ///< printed on stderr
+  bool at_once = false;                 ///< ends the program, with exit_code_of(signal)
+  const SharedNumber* until = nullptr;  ///< once it is set, `next` is the reply
+  const StopReply* next = nullptr;
 };
 
 /// While it exists, the first stop signal sets `flag` to its number and acknowledges on stderr; the next one ends the

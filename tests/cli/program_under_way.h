@@ -49,7 +49,7 @@ inline bool catches(pid_t process, int signal) {
 
 /// What the program prints on the first stop signal.
 inline constexpr const char* kAcknowledgment =
-    "\ntrireme: stopping: saves a checkpoint after this step (again: stops immediately)\n";
+    "\ntrireme: stopping after this step; saving a checkpoint (again: stops immediately)\n";
 
 /// The running program, in its own process group. The destructor kills it if it is still running.
 class Started {

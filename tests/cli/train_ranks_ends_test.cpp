@@ -81,6 +81,9 @@ TEST_F(TrainRanks, StopSignalEndsSingleDeviceRun) {
   EXPECT_NE(ran.out.find(fmt::format("train --resume {} --steps 1000000", run)), std::string::npos)
       << ran.out;
   EXPECT_TRUE(fs::exists(run + "/checkpoints/latest"));
+  // Nobody waits for a last validation and a sample.
+  EXPECT_EQ(ran.out.find("(validation "), std::string::npos) << ran.out;
+  EXPECT_EQ(ran.out.find("sample: "), std::string::npos) << ran.out;
 }
 
 /// A port of this host that nothing listens on.

@@ -66,6 +66,29 @@ std::string resume_text(const std::string& folder) {
   return fmt::format("the run can be resumed with --resume {}", shell_word(folder));
 }
 
+/// What to do once the cause, such as a full disk, is gone.
+std::string next_text(const TrainingRun& run, const RunOptions& options) {
+  if (run.step() < options.settings.steps) {
+    return resume_text(run.run_folder());
+  }
+  return fmt::format("the run is complete; --resume {} --steps 0 --export {} exports its model",
+                     shell_word(run.run_folder()), shell_word(options.export_folder));
+}
+
+/// If the machine fails a run that has begun, the error says how to resume.
+void run_alone(const RunOptions& options, const std::function<void(TrainingRun& run)>& body) {
+  TrainingRun run(options);
+  try {
+    body(run);
+  } catch (const Error& error) {
+    const bool exports = !options.export_folder.empty();
+    if (error.kind() != ErrorKind::System || (run.step() >= options.settings.steps && !exports)) {
+      throw;
+    }
+    throw Error(ErrorKind::System, fmt::format("{}; {}", error.what(), next_text(run, options)));
+  }
+}
+
 /// For ranks started by another program. If one of them fails, the others say how to resume, if they know the folder:
 /// rank 0 chooses it if the options do not.
 void run_launched(const PreparedRun& prepared, World& world,
@@ -167,8 +190,7 @@ void run_ranks(RunOptions options, const std::function<void(TrainingRun& run)>& 
           fmt::format("the mesh {} has {} devices; at most {} processes are started on one machine",
                       to_text(mesh), mesh.devices(), kMaxProcesses));
   if (mesh.devices() == 1) {
-    TrainingRun run(std::move(options));
-    body(run);
+    run_alone(options, body);
     return;
   }
   PreparedRun prepared = prepare(std::move(options));

@@ -44,6 +44,9 @@ std::string TrainingRun::Impl::choose_folder() const {
 
 /// A run that may turn out to export only owns its folder after the checkpoint is known.
 void TrainingRun::Impl::open_folder() {
+  if (options_.on_ready) {
+    options_.on_ready();
+  }
   if (options_.export_folder.empty()) {
     lead([this] { own_folder(); });
   }

@@ -172,14 +172,18 @@ RunSummary TrainingRun::Impl::summarize(double seconds) {
   summary.step = trainer_.step();
   summary.first_loss = losses_.first();
   summary.loss = losses_.mean_of_last();
-  summary.validation =
-      ranks_.any(validated_step_ != trainer_.step()) ? evaluate() : last_validation_;
+  // Whoever stops a run does not wait for what can be had later, by `trireme evaluate` and `generate`.
+  if (!ranks_.any(validated_step_ != trainer_.step())) {
+    summary.validation = last_validation_;
+  } else if (!interrupted_) {
+    summary.validation = evaluate();
+  }
+  summary.sample = interrupted_ ? "" : sample_text();
   summary.time = {seconds};
   summary.step_time = median_step_time();
   summary.units_per_second = static_cast<double>(steps * facts_.units_per_step) / seconds;
   summary.run_folder = folder_;
   summary.exported = options_.export_folder;
-  summary.sample = sample_text();
   summary.tensorboard = settings_.tensorboard;
   summary.traced = std::filesystem::exists(folder_ + "/trace.json");
   summary.waterfall = waterfall_;

@@ -137,6 +137,7 @@ void TrainingRun::Impl::run_steps() {
       save();
     }
     if (agreed.stop) {
+      interrupted_ = agreed.interrupted;
       break;
     }
     if (sync_) {
@@ -181,12 +182,16 @@ TrainingRun::Impl::Agreed TrainingRun::Impl::agree() {
     read_batch(*data_.training, position_);
   }
   const int count = ranks_.count();
-  std::array<std::int32_t, 4> flags{should_stop() || out_of_patience() ? 1 : 0,
+  constexpr std::int32_t kInterrupted = 2;
+  std::array<std::int32_t, 4> flags{should_stop()       ? kInterrupted
+                                    : out_of_patience() ? 1
+                                                        : 0,
                                     ranks_.leads() && save_timer_->is_due(trainer_.step()) ? 1 : 0,
                                     settings_.keep_best && improved_ ? 1 : 0,
                                     data_error_ ? count - ranks_.rank() : 0};
   ranks_.take_maximum(flags);
   return {.stop = flags[0] != 0,
+          .interrupted = flags[0] == kInterrupted,
           .save = flags[1] != 0,
           .save_best = flags[2] != 0,
           .without_data = count - flags[3]};

@@ -61,6 +61,7 @@ class TrainingRun::Impl {
   /// What all ranks do before the next step.
   struct Agreed {
     bool stop = false;
+    bool interrupted = false;  ///< stop because should_stop() asks for it
     bool save = false;
     bool save_best = false;
     int without_data = 0;  ///< the first rank that cannot read its data; count() if all can
@@ -205,6 +206,7 @@ class TrainingRun::Impl {
   std::int64_t recorded_ = 0;                  ///< the last step in losses_
   std::deque<StepReport> recent_;              ///< recorded lately, for a rank that takes the lead
   bool stopping_ = false;                      ///< should_stop() has returned true
+  bool interrupted_ = false;                   ///< on some rank, so that the run ends here
   std::optional<train::StepRecord> record_;    ///< rank 0 only
   std::optional<train::SaveTimer> save_timer_;
   train::ValidationHistory validations_;  ///< rank 0 only
