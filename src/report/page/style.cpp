@@ -1,9 +1,9 @@
 #include "report/page/style.h"
 
 namespace trireme::report {
+namespace {
 
-std::string_view page_style() {
-  return R"(
+constexpr std::string_view kPageStyle = R"(
 :root{color-scheme:light dark;
 --page:#f7f6f2;--card:#fffefb;--ink:#1e2a33;--soft:#566472;--line:#e4e1d8;--lane:#f0eee7;
 --c1:#1f5f8b;--c2:#b8532a;--c3:#2f7d6d;--c4:#7b4f8a;--c5:#946c0a;--c6:#55677a;
@@ -89,6 +89,11 @@ svg.timeline{min-width:760px}svg.timeline text{font-size:16px}td.graph{min-width
 @media(prefers-reduced-motion:no-preference){html{scroll-behavior:smooth}}
 @media print{.panel{break-inside:avoid}nav,.skip{display:none}}
 )";
+
+}  // namespace
+
+std::string_view page_style() {
+  return kPageStyle;
 }
 
 std::string_view live_script() {
