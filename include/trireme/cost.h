@@ -70,7 +70,7 @@ struct Workload {
   /// Fused attention never writes its scores to memory.
   enum class Attention : std::uint8_t { Fused, Unfused } attention = Attention::Fused;
   double gradient_bytes = 4;  ///< per parameter, as reduced between data-parallel ranks
-  /// Whether communication of each kind runs beside computation, or computation waits for it.
+  /// Whether communication of each kind overlaps with computation; if not, computation waits for it.
   bool overlap_data = true;
   bool overlap_tensor = false;
   bool overlap_pipe = false;

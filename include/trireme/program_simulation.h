@@ -1,7 +1,7 @@
 // Simulates one step of compiled programs on a cluster, instruction by instruction: a discrete-event simulation that ends
 // with the trace that a run would write. Deterministic. Callable from any thread.
 //
-// Each rank has a compute stream, which runs its instructions in order, and communicates beside it, as the runtime does: a
+// Each rank has a compute stream, which runs its instructions in order, and communicates concurrently, as the runtime does: a
 // communication op starts at its instruction and must be complete before the instruction `done_before`. See
 // docs/simulator.md for the rules.
 #pragma once

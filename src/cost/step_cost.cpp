@@ -172,7 +172,7 @@ GroupShape TransformerCost::data_group(const ParallelLayout& layout) const {
 }
 
 /// Exposed communication of gradients and, with ZeRO, of parameters that are gathered once per step. ZeRO 2 reduces
-/// gradients after each micro-batch, the others after the last one; as much overlaps as fits beside `backward`, the
+/// gradients after each micro-batch, the others after the last one; as much overlaps as fits into `backward`, the
 /// backward pass of a micro-batch.
 double TransformerCost::reduce_seconds(const ParallelLayout& layout, double parameters,
                                        double backward) const {
@@ -191,7 +191,7 @@ double TransformerCost::reduce_seconds(const ParallelLayout& layout, double para
 }
 
 /// ZeRO 3 gathers the parameters of a block for each forward and backward pass and reduces its gradients after each
-/// backward pass, beside the computation of other blocks; the first and the last block have nothing to overlap with.
+/// backward pass, overlapping with the computation of other blocks; the first and the last block have nothing to overlap with.
 double TransformerCost::data_seconds(const ParallelLayout& layout, double parameters,
                                      const Pass& pass, double pipeline) const {
   const GroupShape group = data_group(layout);

@@ -87,7 +87,7 @@ class Progress {
   std::vector<std::vector<Turn>> turns_;     ///< by place
   IndexedVector<int, std::size_t> next_;     ///< likewise
   std::set<std::pair<int, Instance>> made_;  ///< by the place that made it
-  std::vector<Read> reads_;                  ///< of the last turn looked at
+  std::vector<Read> reads_;                  ///< of the last turn checked
 };
 
 }  // namespace

@@ -27,7 +27,7 @@ std::string explain(const StepCost& cost, const StepCost& first) {
   std::string text;
   for (std::size_t i = 0; i < 2 && (i == 0 || growth[i].first > 0.001); ++i) {
     const double percent = 100 * growth[i].first;
-    text += percent < 0.05 ? "as fast, for all that can be told"
+    text += percent < 0.05 ? "about as fast"
                            : fmt::format("{}{} +{:.1f} %", text.empty() ? "" : ", ",
                                          to_text(growth[i].second), percent);
   }

@@ -12,7 +12,7 @@ namespace trireme::runtime {
 [[nodiscard]] std::unique_ptr<PreparedExchange> prepare_in_place(const KernelRequest& request,
                                                                  Device& device);
 
-/// For any device: operands are copied to host memory and results back, on the context's stream, beside the kernels.
+/// For any device: operands are copied to host memory and results back, on the context's stream, while kernels run.
 /// Steps of an exchange, with the stream that runs them:
 ///
 ///   start()    compute:  …kernels so far…

@@ -22,7 +22,7 @@ void CoreTimeline::use(double start, double end, double cores) {
   }
 }
 
-/// 1 if exactly all cores are in use; more if more are asked for, less if some are idle.
+/// 1 if exactly all cores are in use; more if more are requested, less if some are idle.
 double CoreTimeline::slowness(double used) const {
   const double all = cores_.cores;
   const double one = std::min<double>(cores_.threads, all);

@@ -26,7 +26,7 @@ struct Layer {
   std::string name{};
   Shape shape{};
   std::int32_t block = -1;
-  std::size_t cut = 0;  ///< the dimension along which it is sharded
+  std::size_t sharded = 0;  ///< the dimension along which it is sharded
 };
 
 /// The order of a rank's instructions: "gather a, use a".
@@ -40,7 +40,7 @@ std::string order_of(const std::vector<Layer>& layers) {
     const ValueId w = b.parameter(layer.name, {DType::F32, layer.shape});
     placements.used[w] = Placement::replicated(2);
     placements.stored[w] = Placement::replicated(2);
-    placements.stored[w].dims[layer.cut].axes = {0};
+    placements.stored[w].dims[layer.sharded].axes = {0};
     b.set_block(layer.block);
     y = b.add1("einsum", {y, w}, {{"equation", std::string("bi,ij->bj")}});
   }
@@ -85,7 +85,7 @@ TEST(EarlyGathers, LimitIsInBytes) {
 // Column shards arrive in scratch first, which is as large as the result.
 TEST(EarlyGathers, CountScratchMemory) {
   EXPECT_EQ(order_of({{"a", {6, 6}, 0},
-                      {.name = "b", .shape = {6, 6}, .block = 1, .cut = 1},
+                      {.name = "b", .shape = {6, 6}, .block = 1, .sharded = 1},
                       {"c", {6, 6}, 2},
                       {"d", {6, 6}, 3}}),
             "gather a, gather b, use a, gather c, gather d, use b, use c, use d");

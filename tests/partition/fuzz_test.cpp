@@ -96,11 +96,11 @@ class RandomGraph {
     switch (draw(random_, 0, 6)) {
       case 0: {  // two products and a residual
         const std::int64_t f = draw(random_, 1, 6);
-        const std::string cut = any_name();
-        const ValueId h = einsum("btc,cf->btf", x, parameter({c, f}, {"width", cut}));
+        const std::string sharded = any_name();
+        const ValueId h = einsum("btc,cf->btf", x, parameter({c, f}, {"width", sharded}));
         const ValueId y =
             einsum("btf,fc->btc", b_.add1("gelu", {h}),
-                   parameter({f, c}, {draw(random_, 0, 3) == 0 ? any_name() : cut, "width"}));
+                   parameter({f, c}, {draw(random_, 0, 3) == 0 ? any_name() : sharded, "width"}));
         return b_.add1("add", {x, y});
       }
       case 1:
@@ -110,13 +110,14 @@ class RandomGraph {
       case 3: {  // heads
         const std::int64_t h = draw(random_, 1, 4);
         const std::int64_t d = draw(random_, 1, 3);
-        const std::string cut = draw(random_, 0, 4) == 0 ? "width" : "heads";
-        const ValueId w = parameter({c, h, d}, {"width", cut, "head"});
+        const std::string sharded = draw(random_, 0, 4) == 0 ? "width" : "heads";
+        const ValueId w = parameter({c, h, d}, {"width", sharded, "head"});
         const ValueId q = einsum("btc,chd->bthd", x, w);
-        const ValueId k = einsum("btc,chd->bthd", x, parameter({c, h, d}, {"width", cut, "head"}));
+        const ValueId k =
+            einsum("btc,chd->bthd", x, parameter({c, h, d}, {"width", sharded, "head"}));
         const ValueId y = b_.add("attention", {q, k, k})[0];
-        return b_.add1(
-            "add", {x, einsum("bthd,hdc->btc", y, parameter({h, d, c}, {cut, "head", "width"}))});
+        return b_.add1("add", {x, einsum("bthd,hdc->btc", y,
+                                         parameter({h, d, c}, {sharded, "head", "width"}))});
       }
       case 4: {  // rows of all positions
         const std::vector<std::int64_t> flat{std::int64_t{size_.batch} * size_.length, c};

@@ -95,7 +95,7 @@ bool Agreement::reach_each_other(Rank a, Rank b) const {
 }
 
 /// The member to exclude first: the one that most others found silent or dead, then the one that reaches the fewest,
-/// then the highest. A member that was merely told that it was declared dead accuses nobody.
+/// then the highest. A member that only learned that it was declared dead accuses nobody.
 Rank Agreement::least_connected(const std::vector<Rank>& places) const {
   const auto rating = [&](Rank place) {
     std::int64_t accusers = 0;
