@@ -21,10 +21,8 @@ bool is_file_name(const std::string& text) {
 std::string hint(const std::string& name) {
   const std::vector<std::string> devices = device_preset_names();
   const bool device = std::find(devices.begin(), devices.end(), name) != devices.end();
-  return fmt::format(
-      "{}use a preset of 'trireme cluster', 'this' for the probed host, or a file: "
-      "*.json, or a path with '/'",
-      device ? fmt::format("'{}' is a device; ", name) : "");
+  return fmt::format("{}also 'this', the probed host, or a file: *.json, or a path with '/'",
+                     device ? fmt::format("'{}' is a device; use a cluster of it; ", name) : "");
 }
 
 Cluster this_host() {

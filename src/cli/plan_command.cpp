@@ -210,7 +210,7 @@ void add_options(Command& command, PlanArguments& args) {
                      "memory of a device, such as 70GB (default: 92 % of its memory)");
   command.add_option(
       "--tokens", args.tokens,
-      "tokens to train on, such as 15T: also print the time, energy and money of all steps");
+      "tokens to train on, such as 15T: also print the time, energy and cost of all steps");
   command.add_option("--watts", args.planner.watts,
                      "power of a device (default: the cluster's, if known)", above_zero());
   command.add_option("--price", args.planner.price,

@@ -89,6 +89,9 @@ std::string own_message(const CLI::ParseError& error) {
   if (const auto value = split_at(message, ": 1 required ")) {
     return fmt::format("{} needs a value", value->first);
   }
+  if (message.starts_with("A subcommand is required")) {
+    return "missing command";
+  }
   if (const auto missing = split_at(message, " is required")) {
     const bool option = missing->first.starts_with('-');
     return fmt::format("missing {} {}", option ? "option" : "argument", missing->first);

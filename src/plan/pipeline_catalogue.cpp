@@ -83,7 +83,7 @@ std::vector<std::string> problems(const PipelineSchedule& schedule,
   }
   if (options.ranks % schedule.ranks_multiple != 0) {
     const int below = options.ranks - options.ranks % schedule.ranks_multiple;
-    return {fmt::format("{} needs a number of stages that {} divides, such as {}; not {}",
+    return {fmt::format("the number of stages of {} must be a multiple of {}, such as {}; not {}",
                         schedule.name, schedule.ranks_multiple, below + schedule.ranks_multiple,
                         options.ranks)};
   }

@@ -168,7 +168,7 @@ class Text {
     row("hardware", r_.hardware_flops(),
         fmt::format("{}, {}: what HFU counts", mode_text(r_.request.step.recompute),
                     r_.graph ? "as the graph executes" : "by the formula"));
-    row("6N", r_.tokens * r_.training.six_n, "thumb rule, N = active parameters");
+    row("6N", r_.tokens * r_.training.six_n, "rule of thumb, N = active parameters");
   }
 
   [[nodiscard]] std::string fits(double bytes) const {
@@ -212,7 +212,7 @@ class Text {
            padded(bar(share), 26));
     }
     line("  {:<14}{:>10}           {}", "peak", to_text(use.peak), fits(total));
-    line("  {} of activations wait for the backward", to_text(r_.graph->kept));
+    line("  {} of activations are kept for the backward pass", to_text(r_.graph->kept));
   }
 
   /// If there is no graph to plan.
@@ -291,7 +291,7 @@ class Text {
       return kUnknown;
     }
     const bool computing = r_.roofline->bound(kind.flops, kind.bytes) == Bound::Compute;
-    return styled(computing ? "computing" : "memory", computing ? Style::Good : Style::Bad,
+    return styled(computing ? "compute" : "memory", computing ? Style::Good : Style::Bad,
                   look_.terminal.color);
   }
 

@@ -58,7 +58,7 @@ TEST(ClusterCommand, ReadsItsOwnOutput) {
 }
 
 TEST(ClusterCommand, ErrorsSuggestFix) {
-  expect_failed("cluster dgx-h10", 2, "did you mean dgx-h100? (use a preset");
+  expect_failed("cluster dgx-h10", 2, "did you mean dgx-h100? (also 'this'");
   expect_failed("cluster h100", 2, "'h100' is a device; use");
   expect_failed("cluster laptop:2", 2, "'laptop' has one node");
   expect_failed("cluster gone.json", 1, "gone.json': No such file");

@@ -79,6 +79,7 @@ TEST(CommandLine, ReportsErrorsClearly) {
   expect_refused("evaluate --model a --model b", {"--model is given 2 times; give it once"});
   expect_refused("train --steps", {"--steps needs a value"});
   expect_refused("report", {"missing argument runs"});
+  expect_refused("ps", {"missing command (see trireme ps --help)"});
   expect_refused("train --plan x --recompute full", {"--recompute and --plan exclude each other"});
   expect_refused("bench allredce", {"unknown operation 'allredce'; did you mean allreduce?"});
   expect_refused("bench foo", {"use all, matrix, broadcast"});

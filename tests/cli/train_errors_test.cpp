@@ -306,7 +306,7 @@ TEST_F(TrainErrors, ReportGradientOverflowWithFiniteLoss) {
 
 TEST_F(TrainErrors, ReportRequiredMemoryAndSuggestFit) {
   const Ran ran =
-      expect_refused("--length 32 --memory-limit 6MiB", "6 MiB are allowed by --memory-limit", 1);
+      expect_refused("--length 32 --memory-limit 6MiB", "6 MiB is allowed by --memory-limit", 1);
   for (const char* words :
        {"this run needs", "memory peaks at", "in backward, block 1", "MiB activation",
         "KiB parameter", "KiB optimizer", "the largest tensors at that point: %",

@@ -264,7 +264,7 @@ TEST(PipelineCatalogue, RejectsInvalidOptions) {
   refuse("0 stages; there can be 1 to 4096", "gpipe", {.ranks = 0});
   refuse("0 micro-batches", "gpipe", {.microbatches = 0});
   refuse("0 chunks; there can be 1 to 64", "interleaved", {.chunks = 0});
-  refuse("chimera needs a number of stages that 2 divides, such as 4; not 3", "chimera",
+  refuse("the number of stages of chimera must be a multiple of 2, such as 4; not 3", "chimera",
          {.ranks = 3});
   refuse("more than a table holds", "gpipe", {.ranks = 4096, .microbatches = 1 << 20});
 }

@@ -139,7 +139,7 @@ TEST_F(IsolatedRun, RejectsInsufficientDeviceMemory) {
     ADD_FAILURE() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::System);
-    EXPECT_NE(std::string(error.what()).find("1 MiB are free on isolated"), std::string::npos)
+    EXPECT_NE(std::string(error.what()).find("1 MiB is free on isolated"), std::string::npos)
         << error.what();
   }
 }

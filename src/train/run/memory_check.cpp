@@ -125,7 +125,7 @@ void require_memory(const TrainerOptions& options, const MemoryNeed& need,
     return;
   }
   throw Error(ErrorKind::System,
-              fmt::format("this run needs {} of memory{}; {} are {}\n"
+              fmt::format("this run needs {} of memory{}; {} is {}\n"
                           "memory peaks at {}: {}\n"
                           "the largest tensors at that point: {}{}",
                           text_apart(need.total(), available.bytes),

@@ -89,8 +89,9 @@ Plan PlanOptions::plan() const {
   }
   Plan result;
   if (!file.empty()) {
-    const std::string text = read_file(file);
-    result = parsed("--plan: " + file, text, parse_plan);
+    result = parsed("--plan", file, [](const std::string& path) {
+      return parsed(path, read_file(path), parse_plan);
+    });
   } else {
     const std::string wanted = !mesh.empty() ? mesh
                                : ranks > 1   ? fmt::format("data={}", *ranks)
