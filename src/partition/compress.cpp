@@ -123,7 +123,7 @@ class Compressor {
     std::set<ValueId> found;
     for (const partition::PlacedStep& step : placed.steps) {
       for (const partition::CopyId output : step.outputs) {
-        const partition::Copy& copy = placed.copies[position_of(output)];
+        const partition::Copy& copy = placed.copies[output];
         if (step.node.valid() && copy.placement.partial.contains(axis)) {
           found.insert(copy.value);
         }

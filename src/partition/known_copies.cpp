@@ -25,8 +25,8 @@ int part_of_step(Phase phase) {
 }  // namespace
 
 CopyId KnownCopies::add_copy(ValueId id, const Placement& placement, std::int32_t step, Known how) {
+  how.copy = placed_.copies.count();
   placed_.copies.push_back({.value = id, .placement = placement, .step = step});
-  how.copy = static_cast<CopyId>(placed_.copies.size() - 1);
   known_[id].push_back(how);
   return how.copy;
 }

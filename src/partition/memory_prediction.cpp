@@ -58,7 +58,7 @@ class Predictor {
     Outline outline =
         fuse_elementwise(partition::outline_at({placed_, table_, order_, messages_}, place, types));
     const Lifetimes lifetimes = find_lifetimes(outline);
-    return memory_use(lifetimes.storages, outline.nodes.size());
+    return memory_use(lifetimes.storages.items(), outline.nodes.size());
   }
 
   const Plan& plan_;

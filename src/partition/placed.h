@@ -37,7 +37,7 @@ struct Placed {
   Graph graph{};
   PlacementSpec placements{};
   int stage_count = 1;
-  std::vector<Copy> copies{};
+  IndexedVector<CopyId, Copy> copies{};
   std::vector<PlacedStep> steps{};
   std::vector<CopyId> outputs{};  ///< as the graph's
   std::vector<CopyId> updates{};  ///< likewise: the values, laid out as their targets
@@ -46,7 +46,7 @@ struct Placed {
 
   [[nodiscard]] const Axes& axes() const { return placements.axes; }
   [[nodiscard]] int micro() const { return placements.micro; }
-  [[nodiscard]] const Copy& copy(CopyId id) const { return copies[position_of(id)]; }
+  [[nodiscard]] const Copy& copy(CopyId id) const { return copies[id]; }
   /// The original of a copy.
   [[nodiscard]] const Value& value(const Copy& copy) const { return graph.value(copy.value); }
   [[nodiscard]] const Value& value(CopyId id) const { return value(copy(id)); }

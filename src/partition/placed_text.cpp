@@ -27,7 +27,7 @@ std::string_view to_text(ChangeKind kind) {
 
 std::string to_text(const Placed& placed) {
   const auto placement = [&](CopyId id) {
-    const Copy& copy = placed.copies[position_of(id)];
+    const Copy& copy = placed.copies[id];
     return fmt::format("%{}{}", placed.graph.value(copy.value).name,
                        to_text(copy.placement, placed.placements.axes));
   };

@@ -41,7 +41,7 @@ class MadeValues {
  public:
   MadeValues(const Placed& placed, const PipelineTable& table, const RunOrder& order) {
     std::size_t slots = 0;
-    for (CopyId id = 0; id < static_cast<CopyId>(placed.copies.size()); ++id) {
+    for (CopyId id = 0; id < placed.copies.count(); ++id) {
       first_.push_back(slots);
       slots += instances(order, table, id);
     }
@@ -171,7 +171,7 @@ class RankWriter {
   /// The parameters and states of this rank's stages, which go to their readers elsewhere.
   void add_leaves() {
     std::vector<CopyId> leaves;
-    for (CopyId id = 0; id < static_cast<CopyId>(placed_.copies.size()); ++id) {
+    for (CopyId id = 0; id < placed_.copies.count(); ++id) {
       if (placed_.copy(id).step < 0 && !placed_.is_input(id) && is_mine(order_.stage_of(id))) {
         made_.at(id, 0) = sink_.leaf(id);
         leaf_of_[placed_.copy(id).value] = made_.at(id, 0);

@@ -34,7 +34,7 @@ RunOrder::RunOrder(const Placed& placed, const PipelineTable& table)
   count_updates();
   find_weights();
   find_next();
-  find_goes();
+  find_multiplicities();
   find_joint();
   turns_.resize(table.tasks.size());
   for (int pipe = 0; pipe < turns_.count(); ++pipe) {
@@ -98,9 +98,9 @@ void RunOrder::find_weights() {
 
 void RunOrder::find_next() {
   std::map<ValueId, CopyId> leaves;
-  for (std::size_t c = 0; c < placed_.copies.size(); ++c) {
-    if (placed_.copies[c].step < 0) {
-      leaves[placed_.copies[c].value] = static_cast<CopyId>(c);
+  for (CopyId id = 0; id < placed_.copies.count(); ++id) {
+    if (placed_.copy(id).step < 0) {
+      leaves[placed_.copy(id).value] = id;
     }
   }
   for (std::size_t k = 0; k < placed_.updates.size(); ++k) {
@@ -125,12 +125,11 @@ int RunOrder::stage_of(CopyId id) const {
   return placed_.stage_of(placed_.copy(id));
 }
 
-void RunOrder::find_goes() {
+void RunOrder::find_multiplicities() {
   multiplicity_.assign(placed_.copies.size(), Multiplicity::Once);
   home_.assign(placed_.copies.size(), 0);
-  for (std::size_t c = 0; c < placed_.copies.size(); ++c) {
-    const auto id = static_cast<CopyId>(c);
-    if (placed_.copies[c].step < 0) {
+  for (CopyId id = 0; id < placed_.copies.count(); ++id) {
+    if (placed_.copy(id).step < 0) {
       multiplicity_[id] = placed_.is_by_micro(id) ? Multiplicity::PerMicrobatch
                           : next_of(id) >= 0      ? Multiplicity::PerVersion
                                                   : Multiplicity::Once;

@@ -103,7 +103,7 @@ class RunOrder {
   void count_updates();
   void find_weights();
   void find_next();
-  void find_goes();
+  void find_multiplicities();
   [[nodiscard]] Multiplicity multiplicity_of_step(std::size_t step) const;
   [[nodiscard]] int home_of_inputs(const PlacedStep& step) const;
   void check_reads(std::size_t step) const;

@@ -10,7 +10,7 @@ ShardTypes::ShardTypes(const Placed& placed, std::vector<int> coordinates)
     : placed_(placed), coordinates_(std::move(coordinates)) {
   const int micro = placed_.micro();
   const int batches = micro < 0 ? 1 : placed_.axes()[position_of(micro)].size;
-  for (CopyId id = 0; id < static_cast<CopyId>(placed_.copies.size()); ++id) {
+  for (CopyId id = 0; id < placed_.copies.count(); ++id) {
     const DType dtype = placed_.value(id).type.dtype;
     first_.push_back(static_cast<std::int32_t>(shards_.size()));
     shards_.push_back(of_type({dtype, shape(id, 0)}));

@@ -27,7 +27,7 @@ class LifetimeFinder {
     find_last_uses();
     assign_storages();
     copy_what_is_elsewhere();
-    for (std::size_t s = 0; s < members_.size(); ++s) {
+    for (std::int32_t s = 0; s < members_.count(); ++s) {
       result_.storages[s].category = result_.category[members_[s].front()];
     }
     return std::move(result_);
@@ -36,12 +36,6 @@ class LifetimeFinder {
  private:
   [[nodiscard]] bool is_leaf(ValueId id) const { return outline_.value(id).origin != Origin::Node; }
   [[nodiscard]] std::int32_t storage_of(ValueId id) const { return result_.storage_of[id]; }
-  [[nodiscard]] Storage& storage(std::int32_t number) {
-    return result_.storages[position_of(number)];
-  }
-  [[nodiscard]] const std::vector<ValueId>& members(std::int32_t number) const {
-    return members_[position_of(number)];
-  }
 
   // Updates.
 
@@ -67,8 +61,8 @@ class LifetimeFinder {
       }
     }
     first_update_from_.assign(outline_.values.size(), kNone);
-    for (std::size_t u = sources_.size(); u-- > 0;) {
-      first_update_from_[sources_[u]] = static_cast<std::int32_t>(u);
+    for (std::int32_t u = sources_.count(); u-- > 0;) {
+      first_update_from_[sources_[u]] = u;
     }
   }
   void add_copy(ValueId from, ValueId to) {
@@ -80,7 +74,7 @@ class LifetimeFinder {
   [[nodiscard]] ValueId target(std::int32_t update) const {
     return outline_.updates[position_of(update)].target;
   }
-  [[nodiscard]] ValueId source(std::int32_t update) const { return sources_[position_of(update)]; }
+  [[nodiscard]] ValueId source(std::int32_t update) const { return sources_[update]; }
 
   /// The successive versions of a target that updates create.
   void find_versions() {
@@ -119,7 +113,7 @@ class LifetimeFinder {
     begun_last_.assign(outline_.values.size(), kBefore);
     for (std::int32_t i = 0; i < end; ++i) {
       const Outline::Node& node = outline_.nodes[position_of(i)];
-      const std::int32_t until = std::max(i, result_.done_before[position_of(i)]);
+      const std::int32_t until = std::max(i, result_.done_before[i]);
       for (const ValueId input : outline_.inputs_of(node)) {
         last_use_[input] = std::max(last_use_[input], until);
         begun_last_[input] = i;
@@ -161,7 +155,7 @@ class LifetimeFinder {
   }
 
   void new_storage(ValueId id, std::int32_t first, bool kept) {
-    result_.storage_of[id] = static_cast<std::int32_t>(result_.storages.size());
+    result_.storage_of[id] = result_.storages.count();
     result_.storages.push_back(
         {.bytes = outline_.value(id).bytes, .first = first, .last = last_use_[id], .kept = kept});
     members_.push_back({id});
@@ -169,8 +163,9 @@ class LifetimeFinder {
 
   void join(ValueId id, std::int32_t number) {
     result_.storage_of[id] = number;
-    storage(number).last = std::max(storage(number).last, last_use_[id]);
-    members_[position_of(number)].push_back(id);
+    Storage& storage = result_.storages[number];
+    storage.last = std::max(storage.last, last_use_[id]);
+    members_[number].push_back(id);
   }
 
   void assign(const Outline::Node& node, std::size_t k, std::int32_t now) {
@@ -200,7 +195,7 @@ class LifetimeFinder {
       return kNone;
     }
     const std::int32_t number = storage_of(target(update));
-    const bool free = std::ranges::all_of(members(number), [&](ValueId member) {
+    const bool free = std::ranges::all_of(members_[number], [&](ValueId member) {
       return (is_leaf(member) ? read_last_ : last_use_)[member] < now;
     });
     return free ? number : kNone;
@@ -228,8 +223,8 @@ class LifetimeFinder {
       }
     }
     // A communication op may work in place, if nothing else reads its input meanwhile.
-    const std::int32_t until = std::max(now, result_.done_before[position_of(now)]);
-    return std::ranges::all_of(members(number), [&](ValueId member) {
+    const std::int32_t until = std::max(now, result_.done_before[now]);
+    return std::ranges::all_of(members_[number], [&](ValueId member) {
       return begun_last_[member] <= now &&
              (is_leaf(member) ? (is_update(member, output) || passes(member, output)) &&
                                     read_last_[member] <= until
@@ -254,7 +249,7 @@ class LifetimeFinder {
   Outline& outline_;
   std::int32_t own_nodes_;  ///< without the copies
   Lifetimes result_;
-  std::vector<ValueId> sources_;                            ///< by update
+  IndexedVector<std::int32_t, ValueId> sources_;            ///< by update
   IndexedVector<ValueId, std::int32_t> update_of_;          ///< the update that it is the target of
   IndexedVector<ValueId, std::int32_t> first_update_from_;  ///< the first that it is the source of
   IndexedVector<ValueId, ValueId> version_of_;              ///< the target; invalid: none
@@ -262,7 +257,7 @@ class LifetimeFinder {
   IndexedVector<ValueId, std::int32_t> read_last_;  ///< by a node
   /// Likewise, but communication counts where it starts.
   IndexedVector<ValueId, std::int32_t> begun_last_;
-  std::vector<std::vector<ValueId>> members_;  ///< by storage
+  IndexedVector<std::int32_t, std::vector<ValueId>> members_;  ///< by storage
 };
 
 }  // namespace

@@ -27,10 +27,10 @@ struct Storage {
 };
 
 struct Lifetimes {
-  std::vector<Storage> storages{};
+  IndexedVector<std::int32_t, Storage> storages{};
   IndexedVector<ValueId, std::int32_t> storage_of{};  ///< -1: no node produces it
   IndexedVector<ValueId, Category> category{};
-  std::vector<std::int32_t> done_before{};  ///< by node; see Instruction
+  IndexedVector<std::int32_t, std::int32_t> done_before{};  ///< by node; see Instruction
 };
 
 /// Appends to the outline the copies that updates need: of results that are not in their targets' storages at the end,

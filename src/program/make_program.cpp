@@ -61,18 +61,18 @@ void add_set_aside(Program& program, std::size_t own_nodes) {
 Program make_program(const Graph& graph) {
   Outline outline = outline_of(graph);
   const Lifetimes lifetimes = find_lifetimes(outline);
-  const Arena arena(lifetimes.storages, kDefaultAlignment);
+  const Arena arena(lifetimes.storages.items(), kDefaultAlignment);
   Program program = unplaced(graph, outline);
   add_set_aside(program, graph.nodes().size());
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
-    program.instructions[i].done_before = lifetimes.done_before[i];
+    program.instructions[i].done_before = lifetimes.done_before.items()[i];
   }
   for (std::size_t b = 0; b < program.buffers.size(); ++b) {
     const ValueId value{static_cast<std::int32_t>(b)};
     Buffer& buffer = program.buffers[b];
     buffer.category = lifetimes.category[value];
     buffer.storage = lifetimes.storage_of[value];
-    const Storage& storage = lifetimes.storages[position_of(buffer.storage)];
+    const Storage& storage = lifetimes.storages[buffer.storage];
     buffer.offset = arena.offset_of(buffer.storage);
     buffer.first = storage.first;
     buffer.last = storage.last;

@@ -17,7 +17,7 @@ class Waits {
         end_(static_cast<std::int32_t>(outline.nodes.size())),
         done_before_(outline.nodes.size(), -1) {}
 
-  std::vector<std::int32_t> run() {
+  IndexedVector<std::int32_t, std::int32_t> run() {
     find_first_uses();
     settle_sends();
     bound();
@@ -28,19 +28,18 @@ class Waits {
   [[nodiscard]] const Outline::Node& node(std::int32_t number) const {
     return outline_.nodes[position_of(number)];
   }
-  std::int32_t& done_before(std::int32_t number) { return done_before_[position_of(number)]; }
 
   void find_first_uses() {
     IndexedVector<ValueId, std::int32_t> first_use(outline_.values.size(), end_);
     for (std::int32_t i = end_; i-- > 0;) {
       const Outline::Node& one = node(i);
       if (one.op->communicates) {
-        done_before(i) = end_;
+        done_before_[i] = end_;
         for (const ValueId output : outline_.outputs_of(one)) {
-          done_before(i) = std::min(done_before(i), first_use[output]);
+          done_before_[i] = std::min(done_before_[i], first_use[output]);
         }
         if (one.tag >= 0) {
-          received_[one.tag] = done_before(i);
+          received_[one.tag] = done_before_[i];
         }
       }
       const std::int32_t use = one.op->is_view ? first_use[outline_.outputs_of(one)[0]] : i;
@@ -54,7 +53,7 @@ class Waits {
     for (std::int32_t i = 0; i < end_; ++i) {
       const auto it = received_.find(node(i).until);
       if (node(i).until >= 0 && it != received_.end() && it->second > i) {
-        done_before(i) = std::min(done_before(i), it->second);
+        done_before_[i] = std::min(done_before_[i], it->second);
       }
     }
   }
@@ -67,7 +66,7 @@ class Waits {
     for (const std::int32_t i : later) {
       while (!under_way.empty() && bytes + bytes_of(i) > most) {
         const std::int32_t first = under_way.front();
-        done_before(first) = std::min(done_before(first), i);
+        done_before_[first] = std::min(done_before_[first], i);
         bytes -= bytes_of(first);
         under_way.pop_front();
       }
@@ -96,9 +95,9 @@ class Waits {
         next = i;
         continue;
       }
-      const bool stays = done_before(i) > another;
+      const bool stays = done_before_[i] > another;
       if (one.is_collective &&
-          (one.phase == Phase::Update ? done_before(i) >= copies
+          (one.phase == Phase::Update ? done_before_[i] >= copies
                                       : stays && output_bytes(i) < input_bytes(i))) {
         found.push_back(i);
       }
@@ -136,14 +135,14 @@ class Waits {
 
   const Outline& outline_;
   std::int32_t end_;
-  std::vector<std::int32_t> done_before_;
+  IndexedVector<std::int32_t, std::int32_t> done_before_;
   std::map<std::int64_t, std::int32_t>
       received_;  ///< by tag: the instruction before which its receive completes
 };
 
 }  // namespace
 
-std::vector<std::int32_t> find_waits(const Outline& outline) {
+IndexedVector<std::int32_t, std::int32_t> find_waits(const Outline& outline) {
   return Waits(outline).run();
 }
 

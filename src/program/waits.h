@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
+#include "base/indexed_vector.h"
 #include "graph/outline.h"
 
 namespace trireme {
@@ -12,6 +12,6 @@ namespace trireme {
 /// others. A send is waited for together with the receive that it names. Communication whose result is needed much later
 /// is waited for once as much more has started as a model block communicates: otherwise all its inputs, and its scratch,
 /// would be kept until the end of the step.
-[[nodiscard]] std::vector<std::int32_t> find_waits(const Outline& outline);
+[[nodiscard]] IndexedVector<std::int32_t, std::int32_t> find_waits(const Outline& outline);
 
 }  // namespace trireme

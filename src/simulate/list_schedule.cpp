@@ -13,26 +13,29 @@
 namespace trireme::simulate {
 namespace {
 
+template <class T>
+using ByTask = IndexedVector<int, T>;
+
 /// The tasks that need each task.
-std::vector<std::vector<int>> users_of(const TaskGraph& graph) {
-  std::vector<std::vector<int>> users(graph.tasks.size());
-  for (std::size_t t = 0; t < graph.tasks.size(); ++t) {
-    for (const int need : graph.tasks[t].needs) {
-      users[position_of(need)].push_back(static_cast<int>(t));
+ByTask<std::vector<int>> users_of(const ByTask<TaskGraph::Task>& tasks) {
+  ByTask<std::vector<int>> users(tasks.count());
+  for (int t = 0; t < tasks.count(); ++t) {
+    for (const int need : tasks[t].needs) {
+      users[need].push_back(t);
     }
   }
   return users;
 }
 
 /// The longest path from the start of each task to the end.
-std::vector<double> paths_to_end(const TaskGraph& graph,
-                                 const std::vector<std::vector<int>>& users) {
-  std::vector<double> paths(graph.tasks.size(), 0);
-  for (std::size_t t = graph.tasks.size(); t-- > 0;) {
+ByTask<double> paths_to_end(const ByTask<TaskGraph::Task>& tasks,
+                            const ByTask<std::vector<int>>& users) {
+  ByTask<double> paths(tasks.count(), 0);
+  for (int t = tasks.count(); t-- > 0;) {
     for (const int user : users[t]) {
-      paths[t] = std::max(paths[t], paths[position_of(user)]);
+      paths[t] = std::max(paths[t], paths[user]);
     }
-    paths[t] += graph.tasks[t].seconds.count;
+    paths[t] += tasks[t].seconds.count;
   }
   return paths;
 }
@@ -40,23 +43,23 @@ std::vector<double> paths_to_end(const TaskGraph& graph,
 class Scheduler {
  public:
   Scheduler(const TaskGraph& graph, int devices)
-      : graph_(graph),
-        users_(users_of(graph)),
-        paths_(paths_to_end(graph, users_)),
-        missing_(graph.tasks.size()) {
+      : tasks_(graph.tasks),
+        users_(users_of(tasks_)),
+        paths_(paths_to_end(tasks_, users_)),
+        missing_(tasks_.count()),
+        slots_(tasks_.count()) {
     schedule_.devices = devices;
-    schedule_.slots.resize(graph.tasks.size());
     for (int device = devices; device-- > 0;) {
       free_.push_back(device);
     }
   }
 
   ListSchedule run() {
-    for (std::size_t t = 0; t < graph_.tasks.size(); ++t) {
-      missing_[t] = graph_.tasks[t].needs.size();
-      schedule_.work.count += graph_.tasks[t].seconds.count;
+    for (int t = 0; t < tasks_.count(); ++t) {
+      missing_[t] = tasks_[t].needs.size();
+      schedule_.work.count += tasks_[t].seconds.count;
       schedule_.critical_path.count = std::max(schedule_.critical_path.count, paths_[t]);
-      add_if_ready(static_cast<int>(t));
+      add_if_ready(t);
     }
     start_what_fits(0);
     while (!running_.empty()) {
@@ -68,6 +71,7 @@ class Scheduler {
       start_what_fits(now);
       schedule_.makespan.count = now;
     }
+    schedule_.slots = std::move(slots_).items();
     return std::move(schedule_);
   }
 
@@ -75,9 +79,8 @@ class Scheduler {
   using Event = std::pair<double, int>;  ///< end, task
 
   void add_if_ready(int task) {
-    const std::size_t t = position_of(task);
-    if (missing_[t] == 0) {
-      ready_.push({paths_[t], -task});  // among equals the first
+    if (missing_[task] == 0) {
+      ready_.push({paths_[task], -task});  // among equals the first
     }
   }
 
@@ -85,26 +88,27 @@ class Scheduler {
     while (!ready_.empty() && !free_.empty()) {
       const int task = -ready_.top().second;
       ready_.pop();
-      const Seconds end{now + graph_.tasks[position_of(task)].seconds.count};
-      schedule_.slots[position_of(task)] = {free_.back(), {now}, end};
+      const Seconds end{now + tasks_[task].seconds.count};
+      slots_[task] = {free_.back(), {now}, end};
       free_.pop_back();
       running_.push({end.count, task});
     }
   }
 
   void finish(int task) {
-    free_.push_back(schedule_.slots[position_of(task)].device);
+    free_.push_back(slots_[task].device);
     std::ranges::sort(free_, std::greater<>());
-    for (const int user : users_[position_of(task)]) {
-      --missing_[position_of(user)];
+    for (const int user : users_[task]) {
+      --missing_[user];
       add_if_ready(user);
     }
   }
 
-  const TaskGraph& graph_;
-  std::vector<std::vector<int>> users_;
-  std::vector<double> paths_;
-  std::vector<std::size_t> missing_;  ///< by task: needs that are not done
+  ByTask<TaskGraph::Task> tasks_;
+  ByTask<std::vector<int>> users_;
+  ByTask<double> paths_;
+  ByTask<std::size_t> missing_;  ///< needs that are not done
+  ByTask<ListSchedule::Slot> slots_;
   std::vector<int> free_;             ///< devices, the lowest last
   std::priority_queue<Event> ready_;  ///< path to the end, negated number
   std::priority_queue<Event, std::vector<Event>, std::greater<>> running_;

@@ -174,20 +174,20 @@ class Clocks {
   [[nodiscard]] std::int64_t of(int worker) const { return completed_[worker]; }
   [[nodiscard]] std::int64_t least() const { return least_; }
   void complete(int worker) {
-    const std::size_t clock = position_of(completed_[worker]++);
-    if (clock + 1 == at_.size()) {
+    const std::int64_t clock = completed_[worker]++;
+    if (clock + 1 == at_.count()) {
       at_.push_back(0);
     }
     --at_[clock];
     ++at_[clock + 1];
-    while (at_[position_of(least_)] == 0) {
+    while (at_[least_] == 0) {
       ++least_;
     }
   }
 
  private:
   IndexedVector<int, std::int64_t> completed_;
-  std::vector<int> at_;  ///< [k]: workers with clock k
+  IndexedVector<std::int64_t, int> at_;  ///< workers by clock
   std::int64_t least_ = 0;
 };
 
@@ -197,9 +197,9 @@ class StrategySimulator {
       : options_(options),
         policy_(make_policy(strategy, options)),
         clocks_(options.workers),
-        current_(options.workers) {
+        current_(options.workers),
+        workers_(options.workers) {
     result_.strategy = strategy;
-    result_.workers.resize(static_cast<std::size_t>(options.workers));
   }
 
   StrategyResult run() {
@@ -268,10 +268,10 @@ class StrategySimulator {
     IterationTimes& times = current_[worker];
     times = {.worker = worker, .iteration = iteration, .start = now, .staleness = behind};
     times.computed = now + compute_time(worker, iteration);
-    if (behind >= std::ssize(result_.staleness)) {
-      result_.staleness.resize(position_of(behind) + 1);
+    if (behind >= staleness_.count()) {
+      staleness_.resize(behind + 1);
     }
-    ++result_.staleness[position_of(behind)];
+    ++staleness_[behind];
     push(times.computed, worker, EventKind::Computed);
   }
 
@@ -286,7 +286,7 @@ class StrategySimulator {
   void complete(const Event& event) {
     IterationTimes& times = current_[event.worker];
     times.completed = event.time;
-    WorkerTimes& worker = result_.workers[position_of(event.worker)];
+    WorkerTimes& worker = workers_[event.worker];
     ++worker.iterations;
     worker.computing.count += times.computed - times.start;
     worker.communicating.count += communication();
@@ -319,7 +319,7 @@ class StrategySimulator {
     result_.time = {end};
     double computing = 0;
     for (int worker = 0; worker < options_.workers; ++worker) {
-      WorkerTimes& times = result_.workers[position_of(worker)];
+      WorkerTimes& times = workers_[worker];
       const IterationTimes& last = current_[worker];
       times.computing.count += std::max(0.0, std::min(last.computed, end) - last.start);
       times.waiting.count = std::max(0.0, end - times.computing.count - times.communicating.count);
@@ -329,7 +329,9 @@ class StrategySimulator {
     result_.throughput = workers * static_cast<double>(options_.steps) / end;
     result_.of_ideal = result_.throughput * options_.compute.count / workers;
     result_.utilization = computing / (workers * end);
-    result_.drift = static_cast<std::int64_t>(result_.staleness.size()) - 1;
+    result_.drift = staleness_.count() - 1;
+    result_.workers = std::move(workers_).items();
+    result_.staleness = std::move(staleness_).items();
   }
 
   const StrategyOptions&
@@ -338,6 +340,9 @@ class StrategySimulator {
   Clocks clocks_;
   std::int64_t known_least_ = 0;  ///< the clock of the slowest worker, as the workers know it
   IndexedVector<int, IterationTimes> current_;
+  IndexedVector<int, WorkerTimes> workers_;
+  IndexedVector<std::int64_t, std::int64_t>
+      staleness_;  ///< iterations by how far ahead they started
   std::priority_queue<Event> events_;
   std::int64_t events_made_ = 0;
   std::vector<int> ready_;  ///< to start their next iteration as soon as they may
