@@ -20,6 +20,7 @@
 #include "trireme/estimate_examples.h"
 #include "trireme/generate.h"
 #include "trireme/graph.h"
+#include "trireme/launch.h"
 #include "trireme/local_servers.h"
 #include "trireme/measured_runs.h"
 #include "trireme/model.h"
@@ -74,21 +75,21 @@ TEST(EnumText, DiffersForEveryValue) {
       WorldOptions::Checksums::All, Reduction::BitXor, Order::Fixed, Method::Kind::Scheduled,
       Compression::Method::Power, PipelineForm::ZbV, ParallelLayout::Order::DataOutermost,
       Workload::Attention::Unfused, TimePart::Other, CostedMemory::Communication,
-      Instructions::Avx512, AlgorithmChoice::Reproducible, CudaExchange::Host, ErrorKind::Peer,
-      Bound::Memory, OptFormula::Corrected, KeyValueCache::Unused, Origin::Node, Phase::Update,
-      ps::LocalServersOptions::Run::Processes, FlopConvention::SixNCausal,
-      Accounting::Compared::Tflops, Family::Llama, GateOrder::TopKFirst, Initial::Kind::Normal,
-      Factor::Split::InTurn, Linear::Apart, ClassicView::Neither, OperatorView::Neither,
-      ps::Encrypt::Yes, ps::CoordinatorRole::Active, PipelineWork::Update, WeightVersions::Previous,
-      Merge::Maximum, Plan::Context::Ring, SearchSpace::Extent::Wide, SearchMethod::Mcmc,
-      Category::Workspace, ps::Reads::Inconsistent, ps::ChaosRole::Worker, ps::MetricKind::Gauge,
-      ps::Consistency::Async, ps::TableLayout::Sparse, ps::TrainHead::Operation::Exchange,
-      ps::Aggregation::Mean, ps::TrainUpdate::Optimizer::AdamW, RecomputeMode::Full,
-      predict::MatrixLayout::Partial, Operation::Barrier, Action::Combine, Layout::Pairs,
-      SyncSpec::Kind::ServerAsync, SyncSpec::Samples::Pool, SyncSpec::Reads::Inconsistent,
-      simulate::Strategy::Gossip, DType::I64, simulate::Jitter::Exponential,
-      Switching::StoreAndForward, Duplex::Half, TraceKind::Measured, RankKind::Threads,
-      TransportKind::Ucx, BufferKind::Shared);
+      Instructions::Avx512, AfterDeath::OthersContinue, AlgorithmChoice::Reproducible,
+      CudaExchange::Host, ErrorKind::Peer, Bound::Memory, OptFormula::Corrected,
+      KeyValueCache::Unused, Origin::Node, Phase::Update, ps::LocalServersOptions::Run::Processes,
+      FlopConvention::SixNCausal, Accounting::Compared::Tflops, Family::Llama, GateOrder::TopKFirst,
+      Initial::Kind::Normal, Factor::Split::InTurn, Linear::Apart, ClassicView::Neither,
+      OperatorView::Neither, ps::Encrypt::Yes, ps::CoordinatorRole::Active, PipelineWork::Update,
+      WeightVersions::Previous, Merge::Maximum, Plan::Context::Ring, SearchSpace::Extent::Wide,
+      SearchMethod::Mcmc, Category::Workspace, ps::Reads::Inconsistent, ps::ChaosRole::Worker,
+      ps::MetricKind::Gauge, ps::Consistency::Async, ps::TableLayout::Sparse,
+      ps::TrainHead::Operation::Exchange, ps::Aggregation::Mean, ps::TrainUpdate::Optimizer::AdamW,
+      RecomputeMode::Full, predict::MatrixLayout::Partial, Operation::Barrier, Action::Combine,
+      Layout::Pairs, SyncSpec::Kind::ServerAsync, SyncSpec::Samples::Pool,
+      SyncSpec::Reads::Inconsistent, simulate::Strategy::Gossip, DType::I64,
+      simulate::Jitter::Exponential, Switching::StoreAndForward, Duplex::Half, TraceKind::Measured,
+      RankKind::Threads, TransportKind::Ucx, BufferKind::Shared);
 }
 
 }  // namespace
