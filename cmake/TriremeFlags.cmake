@@ -27,6 +27,8 @@ endif()
 # ccache where there is one: a second build of the same tree takes seconds.
 find_program(TRIREME_CCACHE ccache)
 if(TRIREME_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # Without the sloppiness ccache caches nothing that uses a precompiled header.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros "${TRIREME_CCACHE}")
+  # Without the sloppiness ccache caches nothing that uses a precompiled header. Without the depend mode it takes a
+  # precompiled header from before a change of comments, which GCC then does not recognize as what a file includes.
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+    ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_DEPEND=1 "${TRIREME_CCACHE}")
 endif()
