@@ -55,15 +55,22 @@ TEST(Chaos, FiftyKillsLoseAndDuplicateNothing) {
 }
 
 // All reactors of a process die together.
-TEST(Chaos, KillsWithTwoReactorsLoseAndDuplicateNothing) {
+void survive_with_two_reactors(int kills) {
   const TemporaryFolder folder;
   survive({.seed = 5,
            .reactors = 2,
            .replicas = 2,
-           .kills = 25,
+           .kills = kills,
            .lease = {0.5},
            .program = TRIREME_PROGRAM,
            .folder = folder.path()});
+}
+
+TEST(Chaos, KillsWithTwoReactorsLoseAndDuplicateNothing) {
+  survive_with_two_reactors(10);
+}
+TEST(LongChaos, KillsWithTwoReactorsLoseAndDuplicateNothing) {
+  survive_with_two_reactors(100);
 }
 
 TEST(LongChaos, ThousandKillsAndTenMillionPushesLoseAndDuplicateNothing) {
