@@ -73,8 +73,8 @@ struct ChaosResult {
   /// The same while a shard moved.
   Seconds move_p99{};
   Seconds restart_p99{};  ///< the same while a server was restarted
-  Seconds join_p99{};  ///< until a new worker may push
-  Seconds push_p50{};  ///< of all pushes
+  Seconds join_p99{};     ///< until a new worker may push
+  Seconds push_p50{};     ///< of all pushes
   Seconds elapsed{};
 };
 

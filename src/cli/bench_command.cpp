@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 #include "cli/commands.h"
-#include "command_line/host_file.h"
 #include "cli/load_cluster.h"
 #include "cli/names.h"
 #include "command_line/files.h"
+#include "command_line/host_file.h"
 #include "command_line/terminal.h"
 #include "report/bench_json.h"
 #include "report/bench_text.h"

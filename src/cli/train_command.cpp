@@ -10,11 +10,11 @@
 
 #include "cli/commands.h"
 #include "cli/devices_named.h"
-#include "command_line/host_file.h"
 #include "cli/inference_options.h"
 #include "cli/measure_host.h"
 #include "cli/train_display.h"
 #include "cli/train_options.h"
+#include "command_line/host_file.h"
 #include "command_line/interrupt.h"
 #include "command_line/patience.h"
 #include "report/page/page.h"

@@ -117,7 +117,8 @@ TEST(PipelineCommand, ComparesAllSchedules) {
 TEST(PipelineCommand, ComparisonExplainsInapplicableSchedules) {
   const Ran ran = run_program("pipeline --compare --stages 3 --microbatches 4");
   EXPECT_EQ(ran.exit_code, 0);
-  EXPECT_NE(ran.out.find("the number of stages of chimera must be a multiple of 2"), std::string::npos);
+  EXPECT_NE(ran.out.find("the number of stages of chimera must be a multiple of 2"),
+            std::string::npos);
   const Json json = json_of("pipeline --compare --stages 3 --microbatches 4 --json");
   EXPECT_EQ(json["schedules"].back()["name"], "chimera");
   EXPECT_TRUE(json["schedules"].back().contains("unfit"));

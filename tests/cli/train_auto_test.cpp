@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "command_line/host_file.h"
 #include "cli/training_runs.h"
+#include "command_line/host_file.h"
 #include "predict/measured_host.h"
 #include "trireme/cluster.h"
 #include "trireme/cores.h"
