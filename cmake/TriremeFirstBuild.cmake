@@ -8,10 +8,10 @@
 # nlohmann/json and filesystem it is 125 MB, and loading it costs what it saves). Files still include what they use;
 # clang-tidy compiles them without it.
 #
-# Unity builds: with TRIREME_UNITY the sources of a target are compiled sixteen at a time as one. Names in anonymous
-# namespaces are therefore unique in a folder. A change then recompiles sixteen files: leave it off to work on one file again
+# Unity builds: with TRIREME_UNITY the sources of a target are compiled 24 at a time as one. Names in anonymous
+# namespaces are therefore unique in a folder. A change then recompiles 24 files: leave it off to work on one file again
 # and again, as the preset debug does.
-option(TRIREME_UNITY "Compile sources sixteen at a time as one: half the first build" OFF)
+option(TRIREME_UNITY "Compile sources 24 at a time as one: half the first build" OFF)
 set(TRIREME_PRECOMPILED <algorithm> <functional> <map> <memory> <string> <vector> <fmt/format.h>)
 
 function(trireme_first_build target)
@@ -35,7 +35,7 @@ function(trireme_first_build_tests target)
 endfunction()
 
 function(trireme_unity target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${TRIREME_UNITY} UNITY_BUILD_BATCH_SIZE 16)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${TRIREME_UNITY} UNITY_BUILD_BATCH_SIZE 24)
 endfunction()
 
 # trireme_join_cuda(LIST): with TRIREME_UNITY, replaces the sources of LIST by files that include five of them each; CMake
