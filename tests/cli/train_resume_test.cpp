@@ -308,7 +308,7 @@ TEST_F(TrainResume, LimitOneByteTooLowIsDistinguishable) {
   EXPECT_EQ(refused.exit_code, 1);
   EXPECT_NE(refused.err.find(fmt::format("({} B) of memory", needs)), std::string::npos)
       << refused.err;
-  EXPECT_NE(refused.err.find(fmt::format("({} B) are allowed", needs - 1)), std::string::npos)
+  EXPECT_NE(refused.err.find(fmt::format("({} B) is allowed", needs - 1)), std::string::npos)
       << refused.err;
 }
 
