@@ -22,11 +22,11 @@ struct Part {
 std::vector<Part> parts_of(const Waterfall& w) {
   return {
       {"peak", "Peak of the hardware", 1, "c1", true},
-      {"messages", "Waiting for messages", w.messages, "wait"},
-      {"collectives", "Waiting for collectives", w.collectives, "exchange"},
-      {"outside", "Outside kernels", w.gaps, "none"},
-      {"others", "Kernels without matrix products", w.memory_bound, "update"},
-      {"repeated", "Recomputed kernels without products", w.recomputed_kernels, "recompute"},
+      {"messages", "Exposed communication: messages", w.messages, "wait"},
+      {"collectives", "Exposed communication: collectives", w.collectives, "exchange"},
+      {"outside", "Gaps between kernels", w.gaps, "none"},
+      {"others", "Memory-bound kernels", w.memory_bound, "update"},
+      {"repeated", "Recomputed memory-bound kernels", w.recomputed_kernels, "recompute"},
       {"slower",
        w.products < 0 ? "Matrix products above the measured peak" : "Matrix products below peak",
        w.products, "backward"},
