@@ -1,5 +1,6 @@
 // Real processes, killed and paused. Leases are long, because test machines are loaded; `trireme ps chaos` measures with
 // short ones.
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
@@ -55,7 +56,7 @@ TEST(Chaos, FiftyKillsLoseAndDuplicateNothing) {
 }
 
 // All reactors of a process die together.
-void survive_with_two_reactors(int kills) {
+void survive_with_two_reactors(std::size_t kills) {
   const TemporaryFolder folder;
   survive({.seed = 5,
            .reactors = 2,
