@@ -68,7 +68,7 @@ void survive_with_two_reactors(std::size_t kills) {
 }
 
 TEST(Chaos, KillsWithTwoReactorsLoseAndDuplicateNothing) {
-  survive_with_two_reactors(10);
+  survive_with_two_reactors(25);
 }
 TEST(LongChaos, KillsWithTwoReactorsLoseAndDuplicateNothing) {
   survive_with_two_reactors(100);
