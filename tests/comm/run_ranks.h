@@ -105,6 +105,7 @@ struct WorldCase {
   WorldOptions options;
 };
 
+// NOLINTNEXTLINE(readability-identifier-naming): googletest's name
 inline void PrintTo(const WorldCase& one, std::ostream* out) {
   *out << one.name;
 }

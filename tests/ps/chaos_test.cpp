@@ -31,8 +31,9 @@ void survive(const ChaosOptions& options) {
       EXPECT_GT(result.pauses_by_role.at(role), 0U) << to_text(static_cast<ChaosRole>(role));
     }
   }
-  EXPECT_EQ(std::accumulate(result.kills_by_role.begin(), result.kills_by_role.end(), 0U),
-            result.kills);
+  EXPECT_EQ(
+      std::accumulate(result.kills_by_role.begin(), result.kills_by_role.end(), std::size_t{0}),
+      result.kills);
   EXPECT_GT(result.restarts, 0U);
   EXPECT_GT(result.faults_in_moves, 0U);
   EXPECT_GT(result.faults_in_rejoins, 0U);
