@@ -60,8 +60,8 @@ class SyncStrategy {
 /// A worker's part in its run.
 struct WorkerPlace {
   Trainer& trainer;
-  Group&
-      workers;  ///< the ranks with the same shards, one of each worker; with parameter servers of each that lives
+  /// The ranks with the same shards, one of each worker. With parameter servers, only of workers that live.
+  Group& workers;
   Group& all;  ///< all ranks
   const RunServers& servers;
 };
