@@ -46,11 +46,11 @@ enum class AlgorithmChoice : std::uint8_t { Fastest, Reproducible };
 void keep_cuda_algorithms(const std::string& path,
                           AlgorithmChoice choice = AlgorithmChoice::Fastest);
 
-/// How ranks exchange device memory: with NCCL, or through host memory. Auto: with NCCL if every rank has it and its
-/// own GPU.
-enum class CudaExchange : std::uint8_t { Auto, Nccl, Host };
+/// How ranks exchange device memory: by NCCL, through memory that their processes share on the GPU (cudaIpc; on one host),
+/// or through host memory. Auto: by NCCL if every rank has it and its own GPU, else through host memory.
+enum class CudaExchange : std::uint8_t { Auto, Nccl, Ipc, Host };
 [[nodiscard]] std::string_view to_text(CudaExchange exchange);
-/// Throws Error(Usage) that lists the names: "auto", "nccl", "host".
+/// Throws Error(Usage) that lists the names: "auto", "nccl", "ipc", "host".
 [[nodiscard]] CudaExchange parse_cuda_exchange(std::string_view text);
 
 /// Throws Error(System) if there is no such device.

@@ -41,6 +41,8 @@ class Stream {
   /// only memory from Device::allocate_host() is guaranteed not to block the caller.
   virtual void copy_in(std::byte* to, std::span<const std::byte> from) = 0;
   virtual void copy_out(std::span<std::byte> to, const std::byte* from) = 0;
+  /// Copies within device memory. The two ranges are disjoint.
+  virtual void copy(std::byte* to, std::span<const std::byte> from) = 0;
   /// Marks the end of the work enqueued so far.
   virtual void record(Event& event) = 0;
   /// Work enqueued after this call starts after the point that `event` marks now, on any stream of the device.

@@ -90,6 +90,9 @@ class InlineStream final : public Stream {
   void copy_out(std::span<std::byte> to, const std::byte* from) override {
     std::copy_n(from, to.size(), to.data());
   }
+  void copy(std::byte* to, std::span<const std::byte> from) override {
+    std::ranges::copy(from, to);
+  }
   void record(Event& event) override { dynamic_cast<InlineEvent&>(event).mark(); }
   void wait(Event&) override {}
   void synchronize() override {}

@@ -49,6 +49,10 @@ TEST_P(CudaRanks, LossesMatchSingleRank) {
   expect_losses_of_one_rank("host");
 }
 
+TEST_P(CudaRanks, LossesMatchSingleRankByCudaIpc) {
+  expect_losses_of_one_rank("ipc");
+}
+
 /// Where ranks share a GPU, NCCL takes them for hosts of their own; their traffic stays on this one.
 class CudaRanksNccl : public CudaRanks {
  protected:
@@ -70,6 +74,7 @@ INSTANTIATE_TEST_SUITE_P(
                       CudaCase{"ZeroBubble", "--mesh pipe=2 --microbatches 3 --schedule zb-h1"},
                       CudaCase{"Zero1", "--mesh data=2 --zero 1"},
                       CudaCase{"Zero3", "--mesh data=2 --zero 3"},
+                      CudaCase{"UnevenZero3", "--mesh data=3 --zero 3"},
                       CudaCase{"Ring", "--mesh context=2 --context ring"},
                       CudaCase{"Experts", "--experts 4 --mesh expert=2", "--experts 4"},
                       CudaCase{"Composed",
@@ -104,6 +109,10 @@ void CudaRanksEnd::expect_a_killed_rank_ends_all(const std::string& options) {
 
 TEST_F(CudaRanksEnd, KilledRankEndsAllRanks) {
   expect_a_killed_rank_ends_all("--gpu-exchange host");
+}
+
+TEST_F(CudaRanksEnd, KilledRankEndsAllRanksWithCudaIpc) {
+  expect_a_killed_rank_ends_all("--gpu-exchange ipc");
 }
 
 TEST_F(CudaRanksEnd, KilledRankEndsAllRanksWithNccl) {

@@ -79,6 +79,19 @@ TEST_P(DeviceContract, StreamRunsInOrder) {
   }
 }
 
+TEST_P(DeviceContract, CopiesWithinDevice) {
+  const auto x = device_->allocate(size_of(kRow));
+  const auto y = device_->allocate(size_of(kRow));
+  const auto stream = device_->make_stream();
+  const std::vector<float> written = numbers(1);
+  std::vector<float> read(kElements);
+  stream->copy_in(x->data(), std::as_bytes(std::span(written)));
+  stream->copy(y->data(), {x->data(), std::as_bytes(std::span(written)).size()});
+  stream->copy_out(std::as_writable_bytes(std::span(read)), y->data());
+  stream->synchronize();
+  EXPECT_EQ(read, written);
+}
+
 TEST_P(DeviceContract, EventsOrderStreams) {
   const auto x = device_->allocate(size_of(kRow));
   const auto y = device_->allocate(size_of(kRow));

@@ -96,7 +96,7 @@ void ThreadStream::push(Task task) {
   changed_.notify_one();
 }
 
-void ThreadStream::copy(std::span<std::byte> to, const std::byte* from) {
+void ThreadStream::push_copy(std::span<std::byte> to, const std::byte* from) {
   push([this, to, from] {
     run_unless_failed([&] {
       std::ranges::fill(to, kGarbage);
@@ -107,11 +107,15 @@ void ThreadStream::copy(std::span<std::byte> to, const std::byte* from) {
 }
 
 void ThreadStream::copy_in(std::byte* to, std::span<const std::byte> from) {
-  copy({options_.translate(to), from.size()}, from.data());
+  push_copy({options_.translate(to), from.size()}, from.data());
 }
 
 void ThreadStream::copy_out(std::span<std::byte> to, const std::byte* from) {
-  copy(to, options_.translate(from));
+  push_copy(to, options_.translate(from));
+}
+
+void ThreadStream::copy(std::byte* to, std::span<const std::byte> from) {
+  push_copy({options_.translate(to), from.size()}, options_.translate(from.data()));
 }
 
 void ThreadStream::record(Event& event) {

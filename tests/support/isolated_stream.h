@@ -76,6 +76,7 @@ class ThreadStream final : public Stream {
 
   void copy_in(std::byte* to, std::span<const std::byte> from) override;
   void copy_out(std::span<std::byte> to, const std::byte* from) override;
+  void copy(std::byte* to, std::span<const std::byte> from) override;
   void record(Event& event) override;
   void wait(Event& event) override;
   void synchronize() override;
@@ -87,7 +88,7 @@ class ThreadStream final : public Stream {
 
  private:
   void push(Task task);
-  void copy(std::span<std::byte> to, const std::byte* from);
+  void push_copy(std::span<std::byte> to, const std::byte* from);
   void delay();
   void run_tasks();
   void run_unless_failed(const Task& task);

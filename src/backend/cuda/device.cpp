@@ -3,7 +3,9 @@
 #include <cerrno>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <system_error>
+#include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,9 +13,11 @@
 #include <sys/mman.h>
 
 #include "backend/cuda/batch.h"
+#include "backend/cuda/exchange.h"
+#include "backend/cuda/graph_memsets.h"
 #include "backend/cuda/kernel.h"
 #include "backend/cuda/libraries.h"
-#include "backend/cuda/nccl.h"
+#include "backend/cuda/session.h"
 #include "trireme/cuda_device.h"
 #include "trireme/error.h"
 
@@ -137,6 +141,11 @@ class CudaStream : public Stream {
     check(cudaMemcpyAsync(to.data(), from, to.size(), cudaMemcpyDeviceToHost, stream_),
           "copying from the device");
   }
+  void copy(std::byte* to, std::span<const std::byte> from) override {
+    flush();
+    check(cudaMemcpyAsync(to, from.data(), from.size(), cudaMemcpyDeviceToDevice, stream_),
+          "copying on the device");
+  }
   void record(Event& event) override {
     flush();
     check(cudaEventRecord(static_cast<CudaEvent&>(event).handle(), stream_), "recording an event");
@@ -235,9 +244,10 @@ class GraphRecording : public Recording {
     enqueue();
     of.flush();
     check(cudaStreamEndCapture(of.handle(), &graph), "recording kernels");
-    const cudaError_t status = cudaGraphInstantiate(&executable_, graph);
-    (void)cudaGraphDestroy(graph);
-    check(status, "instantiating a graph of kernels");
+    const std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, decltype(&cudaGraphDestroy)> owned(
+        graph, &cudaGraphDestroy);
+    replace_memsets(graph);
+    check(cudaGraphInstantiate(&executable_, graph), "instantiating a graph of kernels");
   }
 
   cudaGraphExec_t executable_ = nullptr;
@@ -245,10 +255,11 @@ class GraphRecording : public Recording {
 
 std::span<const std::span<const KernelRow>> kernel_tables() {
   static const std::array tables{
-      adamw_kernels(),      product_kernels(),     cudnn_kernels(),     attention_kernels(),
-      classifier_kernels(), elementwise_kernels(), norm_kernels(),      norm_backward_kernels(),
-      loss_kernels(),       embedding_kernels(),   optimizer_kernels(), reduction_kernels(),
-      shape_kernels(),      random_kernels(),      expert_kernels(),    strided_product_kernels()};
+      adamw_kernels(),          product_kernels(),    cudnn_kernels(),       attention_kernels(),
+      cast_kernels(),           classifier_kernels(), elementwise_kernels(), norm_kernels(),
+      norm_backward_kernels(),  loss_kernels(),       embedding_kernels(),   optimizer_kernels(),
+      reduction_kernels(),      shape_kernels(),      random_kernels(),      expert_kernels(),
+      strided_product_kernels()};
   return tables;
 }
 
@@ -311,12 +322,12 @@ class CudaDevice : public Device {
 
   [[nodiscard]] std::unique_ptr<PreparedExchange> prepare_exchange(
       const KernelRequest& request) override {
-    return prepare_nccl(request, *this);
+    return cuda::prepare_exchange(request, *this);
   }
   [[nodiscard]] std::shared_ptr<ExchangeSession> connect(Communicator& communicator) override {
     std::shared_ptr<ExchangeSession> session = sessions_[&communicator].lock();
     if (!session) {
-      session = connect_nccl(*this, communicator, exchange_);
+      session = connect_ranks(*this, communicator, exchange_);
       sessions_[&communicator] = session;
     }
     return session;

@@ -57,6 +57,11 @@ struct WidePack {
   Wide<T> values[kCount];
 };
 
+/// Whether packs can be read and written from this address on.
+inline bool is_aligned_to_pack(const void* address) {
+  return reinterpret_cast<std::uintptr_t>(address) % sizeof(uint4) == 0;
+}
+
 /// The elements of a pack that is held in four registers. Of bf16 by integer operations: the compiler would hold its
 /// elements in a register each.
 template <class T>
@@ -145,6 +150,13 @@ std::optional<Launch> with_ids(DType ids, F f) {
     default:
       return std::nullopt;
   }
+}
+
+/// Calls f with a T{} for an element type of either kind.
+template <class F>
+std::optional<Launch> for_number(DType dtype, F f) {
+  const std::optional<Launch> launch = for_float(dtype, f);
+  return launch ? launch : with_ids(dtype, f);
 }
 
 template <class T>
@@ -248,10 +260,6 @@ __device__ inline W block_reduce(W value) {
 template <class W>
 __device__ inline W block_sum(W value) {
   return block_reduce<W, false>(value);
-}
-template <class W>
-__device__ inline W block_max(W value) {
-  return block_reduce<W, true>(value);
 }
 
 }  // namespace trireme::cuda

@@ -1,6 +1,7 @@
-// Element-wise ops: one kernel that interprets a program of steps, each thread on 16 bytes of every operand, and one for a
-// single step. The operands of a step are chosen by comparisons that are the same for all threads, so that all
-// intermediate values stay in registers.
+// Element-wise ops: kernels that interpret a program of steps, each thread on 16 bytes of every operand. The operands of a
+// step are chosen by comparisons that are the same for all threads, so that all intermediate values stay in registers. Most
+// programs are chains, whose steps use no results but that of the step before: these need fewer registers, and fewer
+// comparisons.
 #include <array>
 #include <vector>
 
@@ -27,7 +28,7 @@ enum class Function : std::uint8_t {
 
 constexpr int kMaxInputs = 8;
 constexpr int kMaxSlots = 16;  ///< inputs and steps
-constexpr int kFewSlots = 5;   ///< of most programs, which then need fewer registers
+constexpr int kChainInputs = 4;
 
 struct Step {
   std::uint8_t function = 0;
@@ -269,7 +270,47 @@ __global__ void __launch_bounds__(kThreads)
   write_pack<T>(y, operands.out, pack * kCount);
 }
 
-template <class T, int kSlots, int kCount>
+/// A chain; packs stay as they are in memory until a step uses them.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    chain_kernel(std::int64_t packs, const __grid_constant__ Program program,
+                 const __grid_constant__ Operands operands) {
+  constexpr int kCount = kPack<T>;
+  const std::int64_t pack = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (pack >= packs) {
+    return;
+  }
+  uint4 held[kChainInputs] = {};
+#pragma unroll
+  for (int k = 0; k < kChainInputs; ++k) {
+    if (k < program.inputs) {
+      held[k] = load_raw<kCount>(static_cast<const T*>(operands.in[k]) +
+                                 place_of<kCount>(pack, packs, operands.period[k]));
+    }
+  }
+  Wide<T> result[kCount] = {};
+  const auto get = [&](int slot, Wide<T>(&values)[kCount]) {
+    uint4 chosen = held[0];
+#pragma unroll
+    for (int k = 1; k < kChainInputs; ++k) {
+      chosen = k == slot ? held[k] : chosen;
+    }
+    const WidePack<T> wide = unpacked<T>(chosen);
+    each<kCount>([&](int i) { values[i] = slot < program.inputs ? wide.values[i] : result[i]; });
+  };
+#pragma unroll 1
+  for (int k = 0; k < program.steps; ++k) {
+    const Step step = program.step[k];
+    Wide<T> a[kCount];
+    Wide<T> b[kCount];
+    get(step.a, a);
+    get(step.b, b);
+    apply(step, a, b, result);
+  }
+  write_pack<T>(result, operands.out, pack * kCount);
+}
+
+template <class T, int kCount>
 __global__ void __launch_bounds__(kThreads)
     program_kernel(std::int64_t packs, const __grid_constant__ Program program,
                    const __grid_constant__ Operands operands) {
@@ -278,7 +319,7 @@ __global__ void __launch_bounds__(kThreads)
   if (pack >= packs) {
     return;
   }
-  Slots<kSlots, kCount, W> slots{};
+  Slots<kMaxSlots, kCount, W> slots{};
   W result[kCount] = {};
 #pragma unroll 1
   for (int k = 0; k < program.inputs; ++k) {
@@ -298,6 +339,18 @@ __global__ void __launch_bounds__(kThreads)
   write_pack<T>(result, operands.out, pack * kCount);
 }
 
+/// Whether each step uses inputs and the result of the step before only.
+bool is_chain(const Program& program) {
+  bool chain = program.inputs <= kChainInputs;
+  for (int k = 0; k < program.steps; ++k) {
+    const int before = program.inputs + k - 1;
+    for (const int slot : {program.step[k].a, program.step[k].b}) {
+      chain = chain && (slot < program.inputs || slot == before);
+    }
+  }
+  return chain;
+}
+
 template <class T, int kCount>
 void enqueue_program(std::int64_t count, const Program& program, const Operands& operands,
                      cudaStream_t stream) {
@@ -306,24 +359,20 @@ void enqueue_program(std::int64_t count, const Program& program, const Operands&
   if (program.steps == 1 && program.inputs <= 2) {
     single_kernel<T, kCount>
         <<<blocks, kThreads, 0, stream>>>(packs, program.step[0], program.inputs, operands);
-  } else if (kCount > 1 && program.inputs + program.steps <= kFewSlots) {
-    program_kernel<T, kFewSlots, kCount><<<blocks, kThreads, 0, stream>>>(packs, program, operands);
+  } else if (kCount > 1 && is_chain(program)) {
+    chain_kernel<T><<<blocks, kThreads, 0, stream>>>(packs, program, operands);
   } else {
-    program_kernel<T, kMaxSlots, kCount><<<blocks, kThreads, 0, stream>>>(packs, program, operands);
+    program_kernel<T, kCount><<<blocks, kThreads, 0, stream>>>(packs, program, operands);
   }
   check(cudaGetLastError(), "launching an element-wise kernel");
-}
-
-bool is_aligned(const void* address) {
-  return reinterpret_cast<std::uintptr_t>(address) % 16 == 0;
 }
 
 /// Whether every operand can be read and written in packs.
 template <class T>
 bool fits_packs(std::int64_t count, int inputs, const Operands& operands) {
-  bool fits = count % kPack<T> == 0 && is_aligned(operands.out);
+  bool fits = count % kPack<T> == 0 && is_aligned_to_pack(operands.out);
   for (int k = 0; k < inputs; ++k) {
-    fits = fits && operands.period[k] % kPack<T> == 0 && is_aligned(operands.in[k]);
+    fits = fits && operands.period[k] % kPack<T> == 0 && is_aligned_to_pack(operands.in[k]);
   }
   return fits;
 }
@@ -424,101 +473,8 @@ std::optional<Launch> prepare_single(const KernelRequest& request) {
   return prepare_program(request, as_program({step}, request.inputs.size()));
 }
 
-// cast
-
-template <class From, class To>
-struct Cast {
-  const From* x;
-  To* y;
-  __device__ void operator()(std::int64_t i) const {
-    if constexpr (std::is_integral_v<To>) {
-      y[i] = static_cast<To>(rint(static_cast<double>(load(x[i]))));
-    } else if constexpr (std::is_same_v<To, double>) {
-      y[i] = static_cast<double>(load(x[i]));
-    } else {
-      y[i] = narrow<To>(static_cast<float>(load(x[i])));
-    }
-  }
-};
-
-template <class F>
-std::optional<Launch> for_number(DType dtype, F f) {
-  const std::optional<Launch> launch = for_float(dtype, f);
-  return launch ? launch : with_ids(dtype, f);
-}
-
-std::optional<Launch> prepare_cast(const KernelRequest& request) {
-  const std::int64_t count = request.inputs[0].shape.element_count();
-  return for_number(request.inputs[0].dtype, [&]<class From>(From) {
-    return for_number(request.outputs[0].dtype, [&]<class To>(To) -> std::optional<Launch> {
-      return Launch{[count](const KernelMemory& memory, cudaStream_t stream) {
-        enqueue_each(count, Cast<From, To>{input<From>(memory, 0), output<To>(memory, 0)}, stream);
-      }};
-    });
-  });
-}
-
-// fill
-
-template <class T>
-struct Fill {
-  T* y;
-  double value;
-  __device__ void operator()(std::int64_t i) const {
-    if constexpr (std::is_integral_v<T>) {
-      y[i] = static_cast<T>(rint(value));
-    } else {
-      y[i] = narrow<T>(static_cast<Wide<T>>(value));
-    }
-  }
-};
-
-std::optional<Launch> prepare_fill(const KernelRequest& request) {
-  const std::int64_t count = request.outputs[0].shape.element_count();
-  const double value = signature_of(request).number("value");
-  return for_number(request.outputs[0].dtype, [&]<class T>(T) -> std::optional<Launch> {
-    return Launch{[=](const KernelMemory& memory, cudaStream_t stream) {
-      enqueue_each(count, Fill<T>{output<T>(memory, 0), value}, stream);
-    }};
-  });
-}
-
-// select
-
-template <class T, class C>
-struct Select {
-  const C* condition;
-  const T* a;
-  const T* b;
-  T* y;
-  __device__ void operator()(std::int64_t i) const { y[i] = load(*condition) != 0 ? a[i] : b[i]; }
-};
-
-std::optional<Launch> prepare_select(const KernelRequest& request) {
-  const std::int64_t count = request.outputs[0].shape.element_count();
-  return for_number(request.inputs[0].dtype, [&]<class C>(C) {
-    return for_size(request.outputs[0].dtype, [&]<class T>(T) -> std::optional<Launch> {
-      return Launch{[count](const KernelMemory& memory, cudaStream_t stream) {
-        enqueue_each(count,
-                     Select<T, C>{input<C>(memory, 0), input<T>(memory, 1), input<T>(memory, 2),
-                                  output<T>(memory, 0)},
-                     stream);
-      }};
-    });
-  });
-}
-
-/// For `wait`: the executor has waited for its inputs.
-std::optional<Launch> prepare_nothing(const KernelRequest& /*request*/) {
-  return Launch{[](const KernelMemory& /*memory*/, cudaStream_t /*stream*/) {}};
-}
-
 std::vector<KernelRow> make_rows() {
-  std::vector<KernelRow> rows{{"fused", prepare_fused},
-                              {"cast", prepare_cast},
-                              {"fill", prepare_fill},
-                              {"select", prepare_select},
-                              {"wait", prepare_nothing}};
+  std::vector<KernelRow> rows{{"fused", prepare_fused}};
   for (const char* op : {"add", "subtract", "multiply", "divide", "maximum", "minimum", "scale"}) {
     rows.push_back({op, prepare_single});
   }

@@ -11,33 +11,51 @@
 namespace trireme::cuda {
 namespace {
 
-template <class T, class I>
+/// A warp copies the row of an id, in units of U.
+template <class U, class I>
 struct Embedding {
-  const T* table;
+  const U* table;
   const I* ids;
-  T* y;
-  std::int64_t columns;
+  U* y;
+  std::int64_t units;  ///< of a row
   std::int64_t rows;
   std::int64_t first;
-  __device__ void operator()(std::int64_t i) const {
-    const std::int64_t row = static_cast<std::int64_t>(ids[i / columns]) - first;
+  __device__ void operator()(std::int64_t at, int lane) const {
+    const std::int64_t row = static_cast<std::int64_t>(ids[at]) - first;
     const bool here = row >= 0 && row < rows;
-    y[i] = here ? table[row * columns + i % columns] : T{};
+    for (std::int64_t i = lane; i < units; i += kWarp) {
+      y[at * units + i] = here ? table[row * units + i] : U{};
+    }
   }
 };
 
+/// The table's shape and its first row, of a shard.
+struct Table {
+  std::int64_t rows;
+  std::int64_t columns;
+  std::int64_t first;
+};
+
+template <class U, class I>
+void enqueue_embedding(const KernelMemory& m, std::int64_t ids, const Table& table,
+                       std::int64_t units, cudaStream_t stream) {
+  enqueue_each_row(ids,
+                   Embedding<U, I>{input<U>(m, 0), input<I>(m, 1), output<U>(m, 0), units,
+                                   table.rows, table.first},
+                   stream);
+}
+
 std::optional<Launch> prepare_embedding(const KernelRequest& request) {
-  const std::int64_t rows = request.inputs[0].shape.dim(0);
-  const std::int64_t columns = request.inputs[0].shape.dim(1);
-  const std::int64_t count = request.outputs[0].shape.element_count();
-  const std::int64_t first = signature_of(request).integer("first");
+  const Table table{request.inputs[0].shape.dim(0), request.inputs[0].shape.dim(1),
+                    signature_of(request).integer("first")};
+  const std::int64_t count = request.inputs[1].shape.element_count();
   return for_size(request.inputs[0].dtype, [&]<class T>(T) {
     return with_ids(request.inputs[1].dtype, [&]<class I>(I) -> std::optional<Launch> {
       return Launch{[=](const KernelMemory& m, cudaStream_t stream) {
-        enqueue_each(
-            count,
-            Embedding<T, I>{input<T>(m, 0), input<I>(m, 1), output<T>(m, 0), columns, rows, first},
-            stream);
+        const bool packs = table.columns % kPack<T> == 0 && is_aligned_to_pack(m.inputs[0]) &&
+                           is_aligned_to_pack(m.outputs[0]);
+        packs ? enqueue_embedding<uint4, I>(m, count, table, table.columns / kPack<T>, stream)
+              : enqueue_embedding<T, I>(m, count, table, table.columns, stream);
       }};
     });
   });

@@ -63,6 +63,7 @@ void enqueue_epilogue(DType dtype, std::byte* y, std::int64_t count, const Epilo
 // The tables, a source file each.
 [[nodiscard]] std::span<const KernelRow> adamw_kernels();
 [[nodiscard]] std::span<const KernelRow> attention_kernels();
+[[nodiscard]] std::span<const KernelRow> cast_kernels();
 [[nodiscard]] std::span<const KernelRow> classifier_kernels();
 [[nodiscard]] std::span<const KernelRow> cudnn_kernels();
 [[nodiscard]] std::span<const KernelRow> elementwise_kernels();

@@ -1,10 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "backend/cuda/nccl.h"
 #include "backend/cuda/nccl_session.h"
-#include "runtime/bound_operands.h"
-#include "runtime/host_exchange.h"
 #include "trireme/error.h"
 
 namespace trireme::cuda {
@@ -194,42 +191,14 @@ class NcclExchange : public Exchange {
   std::unique_ptr<Event> unpacked_;
 };
 
-class PreparedNccl : public PreparedExchange {
- public:
-  PreparedNccl(runtime::CollectiveCall collective, const KernelRequest& request, Device& device)
-      : collective_(std::move(collective)),
-        layout_(runtime::layout_of(request)),
-        packing_(layout_, device),
-        device_(device),
-        staged_(runtime::prepare_staged(request, device)) {}
-
-  [[nodiscard]] Bytes workspace() const override { return packing_.workspace(); }
-  [[nodiscard]] std::unique_ptr<Exchange> bind(const KernelMemory& memory,
-                                               const ExchangeContext& context) override {
-    auto* session = dynamic_cast<NcclSession*>(context.session);
-    if (session == nullptr || context.communicator.along(collective_.axis).size() == 1) {
-      return staged_->bind(memory, context);
-    }
-    return std::make_unique<NcclExchange>(
-        collective_.call, bind_operands(layout_, packing_, memory),
-        session->along(collective_.axis), device_, context.stream);
-  }
-
- private:
-  runtime::CollectiveCall collective_;
-  runtime::ExchangeLayout layout_;
-  runtime::Packing packing_;
-  Device& device_;
-  std::unique_ptr<PreparedExchange> staged_;
-};
-
 }  // namespace
 
-std::unique_ptr<PreparedExchange> prepare_nccl(const KernelRequest& request, Device& device) {
-  if (auto collective = runtime::collective_of(request)) {
-    return std::make_unique<PreparedNccl>(std::move(*collective), request, device);
-  }
-  return runtime::prepare_staged(request, device);
+std::unique_ptr<Exchange> NcclSession::bind(const runtime::CollectiveCall& collective,
+                                            runtime::BoundOperands operands, Device& device,
+                                            const ExchangeContext& context) {
+  return std::make_unique<NcclExchange>(collective.call, std::move(operands),
+                                        axes_.find(collective.axis)->second, device,
+                                        context.stream);
 }
 
 }  // namespace trireme::cuda

@@ -27,8 +27,6 @@ struct Nccl {
 
 /// Opened once. Throws Error(System) that says how to get it.
 [[nodiscard]] const Nccl& nccl();
-/// Whether it can be opened.
-[[nodiscard]] bool has_nccl();
 
 /// Throws Error(System).
 void check_nccl(ncclResult_t status, std::string_view what);

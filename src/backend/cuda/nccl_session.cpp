@@ -1,11 +1,8 @@
 #include "backend/cuda/nccl_session.h"
 
-#include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <set>
 #include <span>
 #include <thread>
 #include <utility>
@@ -16,23 +13,11 @@
 #include "backend/cuda/kernel.h"
 #include "backend/cuda/nccl.h"
 #include "backend/cuda/tuning.h"
-#include "trireme/error.h"
 
 namespace trireme::cuda {
 namespace {
 
 constexpr std::chrono::microseconds kPollInterval{20};
-
-/// Every rank's bytes, in order of the ranks.
-std::vector<std::byte> gathered(Group& group, std::span<const std::byte> mine) {
-  std::vector<std::byte> all(mine.size() * static_cast<std::size_t>(group.size()));
-  Call call;
-  call.operation = Operation::Allgather;
-  call.input = mine;
-  call.output = all;
-  group.start(call).wait();
-  return all;
-}
 
 ncclComm_t connect_along(Group& group) {
   ncclUniqueId id{};
@@ -45,36 +30,6 @@ ncclComm_t connect_along(Group& group) {
   check_nccl(nccl().init_rank(&ranks, group.size(), id, group.rank()),
              fmt::format("connecting {} ranks", group.size()));
   return ranks;
-}
-
-/// The facts that ranks exchange before they decide.
-struct RankFacts {
-  std::array<char, sizeof(cudaUUID_t)> device{};
-  bool has_library = false;
-};
-
-struct AllFacts {
-  bool all_have_library = true;
-  bool devices_differ = true;
-};
-
-AllFacts facts_of_all(Group& all) {
-  int number = 0;
-  cudaDeviceProp properties{};
-  cuda::check(cudaGetDevice(&number), "reading the device's number");
-  cuda::check(cudaGetDeviceProperties(&properties, number), "reading the device's properties");
-  RankFacts mine{.device = {}, .has_library = has_nccl()};
-  std::ranges::copy(properties.uuid.bytes, mine.device.begin());
-  const std::vector<std::byte> bytes = gathered(all, std::as_bytes(std::span(&mine, 1)));
-  AllFacts facts;
-  std::set<std::array<char, sizeof(cudaUUID_t)>> devices;
-  for (std::size_t at = 0; at < bytes.size(); at += sizeof(RankFacts)) {
-    RankFacts one;
-    std::memcpy(&one, &bytes[at], sizeof one);
-    facts.all_have_library = facts.all_have_library && one.has_library;
-    facts.devices_differ = devices.insert(one.device).second && facts.devices_differ;
-  }
-  return facts;
 }
 
 }  // namespace
@@ -162,20 +117,9 @@ void NcclSession::require_no_errors() {
   }
 }
 
-std::shared_ptr<ExchangeSession> connect_nccl(Device& device, Communicator& communicator,
-                                              CudaExchange exchange) {
-  if (exchange == CudaExchange::Host || communicator.all().size() == 1) {
-    return nullptr;
-  }
-  const AllFacts facts = facts_of_all(communicator.all());
-  if (exchange == CudaExchange::Auto && !(facts.all_have_library && facts.devices_differ)) {
-    return nullptr;
-  }
-  if (!facts.all_have_library) {
-    (void)nccl();  // throws if it is missing
-    throw Error(ErrorKind::Usage, "nccl: another rank does not have it; use --gpu-exchange host");
-  }
-  if (!facts.devices_differ) {
+std::shared_ptr<CudaSession> connect_nccl(Device& device, Communicator& communicator,
+                                          const RanksFacts& facts) {
+  if (!facts.own_gpus) {
     // NCCL refuses ranks of one host that share a GPU. As hosts of their own they exchange by its network.
     (void)setenv("NCCL_HOSTID",  // NOLINT(concurrency-mt-unsafe): before NCCL starts threads
                  fmt::format("trireme-{}", communicator.rank()).c_str(), 1);

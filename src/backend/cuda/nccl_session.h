@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "backend/cuda/nccl_library.h"
-#include "trireme/device.h"
+#include "backend/cuda/session.h"
 
 namespace trireme::cuda {
 
-class NcclSession final : public ExchangeSession {
+class NcclSession final : public CudaSession {
  public:
   struct Axis {
     ncclComm_t ranks = nullptr;
@@ -25,9 +25,11 @@ class NcclSession final : public ExchangeSession {
   NcclSession(const NcclSession&) = delete;
   NcclSession& operator=(const NcclSession&) = delete;
 
+  [[nodiscard]] std::unique_ptr<Exchange> bind(const runtime::CollectiveCall& collective,
+                                               runtime::BoundOperands operands, Device& device,
+                                               const ExchangeContext& context) override;
   void wait(Stream& compute) override;
   void abort() noexcept override;
-  [[nodiscard]] Axis& along(std::string_view axis) { return axes_.find(axis)->second; }
 
  private:
   void wait_for_device();

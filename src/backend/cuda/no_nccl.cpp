@@ -1,6 +1,5 @@
 // For builds without NCCL's header.
 #include "backend/cuda/nccl.h"
-#include "runtime/host_exchange.h"
 #include "trireme/error.h"
 
 namespace trireme::cuda {
@@ -11,20 +10,17 @@ constexpr const char* kProblem =
 
 }  // namespace
 
-std::shared_ptr<ExchangeSession> connect_nccl(Device& /*device*/, Communicator& /*communicator*/,
-                                              CudaExchange exchange) {
-  if (exchange == CudaExchange::Nccl) {
-    throw Error(ErrorKind::Usage, kProblem);
-  }
-  return nullptr;
-}
-
-std::unique_ptr<PreparedExchange> prepare_nccl(const KernelRequest& request, Device& device) {
-  return runtime::prepare_staged(request, device);
+bool has_nccl() {
+  return false;
 }
 
 CudaLibrary nccl_fact() {
   return {.name = "NCCL", .version = {}, .problem = kProblem};
+}
+
+std::shared_ptr<CudaSession> connect_nccl(Device& /*device*/, Communicator& /*communicator*/,
+                                          const RanksFacts& /*facts*/) {
+  throw Error(ErrorKind::Usage, kProblem);
 }
 
 }  // namespace trireme::cuda

@@ -7,7 +7,7 @@ namespace trireme {
 
 namespace {
 
-constexpr auto kExchanges = enum_names<CudaExchange>("auto", "nccl", "host");
+constexpr auto kExchanges = enum_names<CudaExchange>("auto", "nccl", "ipc", "host");
 
 }  // namespace
 

@@ -1,5 +1,6 @@
 // Moving elements: slice, concat, pad, permute, broadcast, copy, parts. Each is a copy between strides, by element size;
-// of rows that begin and end at multiples of 16 bytes on both sides, 16 bytes at a time.
+// of rows that begin and end at multiples of 16 bytes on both sides, 16 bytes at a time. Copies of such rows that are
+// independent of each other run in one launch, for those of weights take less time than launches of their own.
 #include <array>
 
 #include "backend/cuda/elements.cuh"
@@ -91,11 +92,6 @@ bool is_contiguous(const Move& move) {
          (move.from.dims == 1 && move.from.step[0] == 1 && move.to.step[0] == 1);
 }
 
-/// For loads of 16 bytes.
-bool is_aligned(const std::byte* memory) {
-  return reinterpret_cast<std::uintptr_t>(memory) % sizeof(uint4) == 0;
-}
-
 template <class T>
 void enqueue_strided(const Move& move, const KernelMemory& m, cudaStream_t stream) {
   enqueue_each(move.count,
@@ -112,28 +108,147 @@ void enqueue_move(const Move& move, const KernelMemory& m, cudaStream_t stream) 
               output<T>(m, 0) + move.first_to, input<T>(m, move.operand) + move.first_from,
               static_cast<std::size_t>(move.count) * sizeof(T), cudaMemcpyDeviceToDevice, stream),
           "copying a tensor");
-  } else if (wide && is_aligned(m.inputs[move.operand]) && is_aligned(m.outputs[0])) {
+  } else if (wide && is_aligned_to_pack(m.inputs[move.operand]) &&
+             is_aligned_to_pack(m.outputs[0])) {
     enqueue_strided<uint4>(*wide, m, stream);
   } else {
     enqueue_strided<T>(move, m, stream);
   }
 }
 
-/// Runs moves one after the other; `clear`: the result's other elements become 0 first.
-std::optional<Launch> launch_moves(const KernelRequest& request, std::vector<Move> moves,
-                                   bool clear) {
-  const DType dtype = request.outputs[0].dtype;
-  const auto bytes = static_cast<std::size_t>(size_of(request.outputs[0]).count);
-  return for_size(dtype, [&]<class T>(T) -> std::optional<Launch> {
-    return Launch{
-        [moves = std::move(moves), clear, bytes](const KernelMemory& m, cudaStream_t stream) {
-          if (clear) {
-            check(cudaMemsetAsync(m.outputs[0], 0, bytes, stream), "clearing a tensor");
-          }
-          for (const Move& move : moves) {
-            enqueue_move<T>(move, m, stream);
-          }
-        }};
+/// A copy of rows, in units of 16 bytes.
+struct RowCopy {
+  const uint4* from;
+  uint4* to;
+  std::int64_t from_step;  ///< between rows
+  std::int64_t to_step;
+  unsigned row;    ///< units of one
+  unsigned count;  ///< units of all
+};
+
+constexpr int kRowCopies = 64;
+constexpr int kUnitsAhead = 4;  ///< that a thread loads before it stores any
+constexpr unsigned kCopyChunk = kThreads * kUnitsAhead;
+
+struct RowCopies {
+  RowCopy items[kRowCopies];
+  unsigned first_chunk[kRowCopies + 1];  ///< by item, of all; then the number of all
+  int count;
+};
+
+__device__ void copy_chunk(const RowCopy& copy, unsigned chunk) {
+  const unsigned first = chunk * kCopyChunk + threadIdx.x;
+  uint4 held[kUnitsAhead];
+#pragma unroll
+  for (int a = 0; a < kUnitsAhead; ++a) {
+    const unsigned i = first + a * kThreads;
+    if (i < copy.count) {
+      held[a] = copy.from[i / copy.row * copy.from_step + i % copy.row];
+    }
+  }
+#pragma unroll
+  for (int a = 0; a < kUnitsAhead; ++a) {
+    const unsigned i = first + a * kThreads;
+    if (i < copy.count) {
+      copy.to[i / copy.row * copy.to_step + i % copy.row] = held[a];
+    }
+  }
+}
+
+__global__ void __launch_bounds__(kThreads)
+    copy_rows_kernel(const __grid_constant__ RowCopies copies) {
+  int which = 0;
+  for (unsigned chunk = blockIdx.x; chunk < copies.first_chunk[copies.count]; chunk += gridDim.x) {
+    while (chunk >= copies.first_chunk[which + 1]) {
+      ++which;
+    }
+    copy_chunk(copies.items[which], chunk - copies.first_chunk[which]);
+  }
+}
+
+/// Collects copies and launches them together.
+class RowCopier {
+ public:
+  explicit RowCopier(cudaStream_t stream) : stream_(stream) {}
+
+  /// Of a move in units of 16 bytes.
+  void add(const Move& move, const void* from, void* to) {
+    if (copies_.count == kRowCopies) {
+      launch();
+    }
+    const bool is_row = move.from.dims == 1;
+    copies_.items[copies_.count] = {static_cast<const uint4*>(from) + move.first_from,
+                                    static_cast<uint4*>(to) + move.first_to,
+                                    is_row ? 0 : move.from.step[0],
+                                    is_row ? 0 : move.to.step[0],
+                                    static_cast<unsigned>(move.from.size[move.from.dims - 1]),
+                                    static_cast<unsigned>(move.count)};
+    chunks_ += (static_cast<unsigned>(move.count) + kCopyChunk - 1) / kCopyChunk;
+    copies_.first_chunk[++copies_.count] = chunks_;
+  }
+  void launch() {
+    if (chunks_ > 0) {
+      static const std::int64_t resident = resident_blocks(&copy_rows_kernel, kThreads);
+      const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(resident, chunks_));
+      copy_rows_kernel<<<blocks, kThreads, 0, stream_>>>(copies_);
+      check(cudaGetLastError(), "copying rows");
+    }
+    copies_.count = 0;
+    chunks_ = 0;
+  }
+
+ private:
+  cudaStream_t stream_;
+  RowCopies copies_{};
+  unsigned chunks_ = 0;
+};
+
+/// A move, and the same in units of 16 bytes if it copies rows of them.
+struct PreparedMove {
+  Move move{};
+  std::optional<Move> rows{};
+};
+
+std::optional<Move> rows_of(const Move& move, std::int64_t element) {
+  const std::optional<Move> wide = move.in_units(16 / element);
+  const bool copies_rows = wide && wide->from.dims <= 2 && wide->count <= INT32_MAX;
+  return copies_rows ? wide : std::nullopt;
+}
+
+using PreparedMoves = std::vector<PreparedMove>;
+
+/// Moves of elements of T's size, for nodes that are independent of each other.
+template <class T>
+void enqueue_moves(std::span<const BatchItem> items, cudaStream_t stream) {
+  RowCopier rows(stream);
+  for (const BatchItem& item : items) {
+    for (const PreparedMove& one : *static_cast<const PreparedMoves*>(item.prepared)) {
+      const std::byte* from = item.memory->inputs[one.move.operand];
+      std::byte* to = item.memory->outputs[0];
+      if (one.rows && is_aligned_to_pack(from) && is_aligned_to_pack(to)) {
+        rows.add(*one.rows, from, to);
+      } else {
+        enqueue_move<T>(one.move, *item.memory, stream);
+      }
+    }
+  }
+  rows.launch();
+}
+
+/// Into different parts of the result.
+std::optional<Launch> launch_moves(const KernelRequest& request, const std::vector<Move>& moves) {
+  auto prepared = std::make_shared<PreparedMoves>();
+  for (const Move& move : moves) {
+    prepared->push_back({move, rows_of(move, size_of(request.outputs[0].dtype).count)});
+  }
+  return for_size(request.outputs[0].dtype, [&]<class T>(T) -> std::optional<Launch> {
+    return Launch{.enqueue =
+                      [prepared](const KernelMemory& m, cudaStream_t stream) {
+                        const BatchItem alone{&m, prepared.get()};
+                        enqueue_moves<T>(std::span(&alone, 1), stream);
+                      },
+                  .enqueue_batch = enqueue_moves<T>,
+                  .prepared = prepared};
   });
 }
 
@@ -157,13 +272,24 @@ std::optional<Move> box_move(const Shape& box, const Shape& whole,
 std::optional<Launch> prepare_slice(const KernelRequest& request) {
   const std::optional<Move> move = box_move(request.outputs[0].shape, request.inputs[0].shape,
                                             signature_of(request).integers("begin"), false);
-  return move ? launch_moves(request, {*move}, false) : std::nullopt;
+  return move ? launch_moves(request, {*move}) : std::nullopt;
 }
 
 std::optional<Launch> prepare_pad(const KernelRequest& request) {
   const std::optional<Move> move = box_move(request.inputs[0].shape, request.outputs[0].shape,
                                             signature_of(request).integers("before"), true);
-  return move ? launch_moves(request, {*move}, true) : std::nullopt;
+  if (!move) {
+    return std::nullopt;
+  }
+  const auto bytes = static_cast<std::size_t>(size_of(request.outputs[0]).count);
+  const std::optional<Launch> moves = launch_moves(request, {*move});
+  if (!moves) {
+    return std::nullopt;
+  }
+  return Launch{[bytes, enqueue = moves->enqueue](const KernelMemory& m, cudaStream_t stream) {
+    check(cudaMemsetAsync(m.outputs[0], 0, bytes, stream), "clearing a tensor");
+    enqueue(m, stream);
+  }};
 }
 
 std::optional<Launch> prepare_concat(const KernelRequest& request) {
@@ -181,7 +307,7 @@ std::optional<Launch> prepare_concat(const KernelRequest& request) {
     moves.push_back(*move);
     begin[axis] += request.inputs[k].shape.dim(static_cast<int>(axis));
   }
-  return launch_moves(request, std::move(moves), false);
+  return launch_moves(request, moves);
 }
 
 std::optional<Launch> prepare_permute(const KernelRequest& request) {
@@ -194,7 +320,7 @@ std::optional<Launch> prepare_permute(const KernelRequest& request) {
                 from[static_cast<std::size_t>(order[d])], to[d]);
   }
   const std::optional<Move> move = builder.build();
-  return move ? launch_moves(request, {*move}, false) : std::nullopt;
+  return move ? launch_moves(request, {*move}) : std::nullopt;
 }
 
 std::optional<Launch> prepare_broadcast(const KernelRequest& request) {
@@ -211,7 +337,7 @@ std::optional<Launch> prepare_broadcast(const KernelRequest& request) {
     builder.add(shape.dim(static_cast<int>(d)), is_new[d] ? 0 : from[kept++], to[d]);
   }
   const std::optional<Move> move = builder.build();
-  return move ? launch_moves(request, {*move}, false) : std::nullopt;
+  return move ? launch_moves(request, {*move}) : std::nullopt;
 }
 
 /// x, then zeros if the result has more elements.
