@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -60,13 +61,17 @@ class Execution {
   /// An input is copied asynchronously from a staging buffer, so the caller may reuse its memory.
   void write(std::string_view name, std::span<const std::byte> data);
   void read(std::string_view name, std::span<std::byte> data) const;
+  /// An input of the run() after this one, while this one computes: for `meanwhile` of run(). A write() before that run()
+  /// replaces it.
+  void write_ahead(std::string_view name, std::span<const std::byte> data);
   /// A scalar output of the last step, already on the host. Throws Error(Usage) if there is no such output.
   [[nodiscard]] double number(std::string_view output) const;
 
   /// Runs one step. Communication overlaps with later instructions until one needs its result. With a trace: a span for
   /// each instruction, with its FLOPs and bytes, one for each communication op from its start until its result was
-  /// available to its first consumer, and one for each wait. Throws CommError if another rank failed.
-  void run(Trace* trace = nullptr);
+  /// available to its first consumer, and one for each wait. Calls `meanwhile`, if any, once the step is enqueued, which
+  /// the device may still compute then. Throws CommError if another rank failed.
+  void run(Trace* trace = nullptr, const std::function<void()>& meanwhile = nullptr);
   /// Whether communication overlaps with later instructions (the default), or each communication op blocks, to measure
   /// the gain from overlap.
   void set_overlap(bool overlap) noexcept { overlap_ = overlap; }
@@ -90,7 +95,7 @@ class Execution {
 
   void bind_instructions(Communicator* communicator);
   void bind_exchanges(Communicator* communicator);
-  void run_step(Trace* trace);
+  void run_step(Trace* trace, const std::function<void()>& meanwhile);
   void wait_for_step();
   void make_segments();
   void record_segments();

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "base/indexed_vector.h"
 #include "program/traffic.h"
 #include "runtime/host_values.h"
 #include "runtime/staging_queue.h"
@@ -140,7 +139,7 @@ void Execution::bind_exchanges(Communicator* communicator) {
     exchanges_[i] = prepared->bind(
         memory_of(program_, instruction, arena_->data(), exchange_workspace_->data()),
         {*communicator, *exchange_stream_, *staging_, session_.get()});
-    waits_.at(position_of(instruction.done_before)).push_back(i);
+    waits_.at(instruction.done_before).push_back(i);
   }
 }
 
@@ -185,6 +184,11 @@ void Execution::write(std::string_view name, std::span<const std::byte> data) {
   compute_->synchronize();
 }
 
+void Execution::write_ahead(std::string_view name, std::span<const std::byte> data) {
+  const BufferId id = checked_buffer(name, data.size());
+  inputs_->has(id) ? inputs_->write_ahead(id, data) : write(name, data);
+}
+
 void Execution::read(std::string_view name, std::span<std::byte> data) const {
   compute_->copy_out(data, address_of(checked_buffer(name, data.size())));
   compute_->synchronize();
@@ -202,10 +206,10 @@ std::map<std::string, double> Execution::bytes_sent() const {
   return bytes;
 }
 
-void Execution::run(Trace* trace) {
+void Execution::run(Trace* trace, const std::function<void()>& meanwhile) {
   staging_->clear();
   try {
-    run_step(trace);
+    run_step(trace, meanwhile);
   } catch (...) {
     if (session_) {
       session_->abort();
@@ -222,11 +226,18 @@ void Execution::wait_for_step() {
   }
 }
 
-void Execution::run_step(Trace* trace) {
+void Execution::run_step(Trace* trace, const std::function<void()>& meanwhile) {
+  const auto finish = [&] {
+    if (meanwhile) {
+      meanwhile();
+    }
+    wait_for_step();
+  };
+  inputs_->move_in(*compute_);
   if (trace == nullptr) {
     record_segments();
     enqueue_step(nullptr);
-    wait_for_step();
+    finish();
     ++untraced_steps_;
     return;
   }
@@ -236,7 +247,7 @@ void Execution::run_step(Trace* trace) {
                                   .compute = *compute_,
                                   .rank = rank_});
   enqueue_step(&recorder);
-  wait_for_step();
+  finish();
   recorder.write_spans();
 }
 

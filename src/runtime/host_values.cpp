@@ -2,16 +2,18 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "tensor/container_size.h"
 #include "trireme/error.h"
 
 namespace trireme::runtime {
 namespace {
 
 std::size_t bytes_of(const Buffer& buffer) {
-  return static_cast<std::size_t>(size_of(buffer.type).count);
+  return container_size(size_of(buffer.type));
 }
 
 /// Slots that do not share a cache line.
@@ -50,25 +52,60 @@ double number_at(const std::byte* data, DType dtype) {
 
 }  // namespace
 
-StagedInputs::StagedInputs(const Program& program, Device& device, std::byte* arena) {
-  std::size_t size = 0;
+StagedInputs::StagedInputs(const Program& program, Device& device, std::byte* arena)
+    : device_(device) {
   for (std::size_t b = 0; b < program.buffers.size(); ++b) {
     const Buffer& buffer = program.buffers[b];
     if (buffer.origin == Origin::Input && !device.runs_inline()) {
-      slots_[static_cast<std::int32_t>(b)] = {size, arena + buffer.offset, device.make_event()};
-      size = next_offset(size + bytes_of(buffer));
+      slots_[static_cast<std::int32_t>(b)] = {.offset = size_,
+                                              .size = bytes_of(buffer),
+                                              .to = arena + buffer.offset,
+                                              .copied = device.make_event()};
+      size_ = next_offset(size_ + bytes_of(buffer));
     }
   }
-  memory_ = device.allocate_host({static_cast<std::int64_t>(size)});
+  memory_ = device.allocate_host({static_cast<std::int64_t>(size_)});
+}
+
+void StagedInputs::stage(Slot& slot, std::span<const std::byte> data, std::byte* to,
+                         Stream& stream) {
+  slot.copied->wait();
+  const std::span<std::byte> staged = memory_->bytes().subspan(slot.offset, data.size());
+  std::ranges::copy(data, staged.begin());
+  stream.copy_in(to, staged);
+  stream.record(*slot.copied);
 }
 
 void StagedInputs::write(BufferId buffer, std::span<const std::byte> data, Stream& stream) {
   Slot& slot = slots_.at(buffer.index);
-  slot.copied->wait();
-  const std::span<std::byte> staged = memory_->bytes().subspan(slot.offset, data.size());
-  std::ranges::copy(data, staged.begin());
-  stream.copy_in(slot.to, staged);
-  stream.record(*slot.copied);
+  slot.is_ahead = false;
+  stage(slot, data, slot.to, stream);
+}
+
+void StagedInputs::write_ahead(BufferId buffer, std::span<const std::byte> data) {
+  if (!ahead_) {
+    ahead_ = device_.allocate({static_cast<std::int64_t>(size_)});
+    moved_in_ = device_.make_event();
+    copies_ = device_.make_stream();
+  }
+  Slot& slot = slots_.at(buffer.index);
+  slot.is_ahead = true;
+  copies_->wait(*moved_in_);
+  stage(slot, data, ahead_->data() + slot.offset, *copies_);
+}
+
+void StagedInputs::move_in(Stream& stream) {
+  bool any = false;
+  for (auto& [buffer, slot] : slots_) {
+    if (std::exchange(slot.is_ahead, false)) {
+      stream.wait(*slot.copied);
+      stream.copy(slot.to, {ahead_->data() + slot.offset, slot.size});
+      any = true;
+    }
+  }
+  if (any) {
+    stream.record(*moved_in_);
+  }
 }
 
 FetchedNumbers::FetchedNumbers(const Program& program, Device& device, const std::byte* arena) {

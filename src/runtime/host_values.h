@@ -26,15 +26,28 @@ class StagedInputs {
   /// Enqueues the copy of an input. `data` may be reused on return. Blocks only if the last copy of this input is not
   /// done yet.
   void write(BufferId buffer, std::span<const std::byte> data, Stream& stream);
+  /// Likewise, but on a stream of its own and to other device memory, while a step may use the input.
+  void write_ahead(BufferId buffer, std::span<const std::byte> data);
+  /// Enqueues the copies of inputs that were written ahead to where the step has them.
+  void move_in(Stream& stream);
 
  private:
   struct Slot {
-    std::size_t offset = 0;  ///< in memory_
+    std::size_t offset = 0;  ///< in memory_, and in ahead_
+    std::size_t size = 0;
     std::byte* to = nullptr;
     std::unique_ptr<Event> copied{};
+    bool is_ahead = false;  ///< its next elements are in ahead_
   };
+  void stage(Slot& slot, std::span<const std::byte> data, std::byte* to, Stream& stream);
+
+  Device& device_;
+  std::size_t size_ = 0;                ///< of all slots
   std::map<std::int32_t, Slot> slots_;  ///< by buffer
   std::unique_ptr<HostMemory> memory_;
+  std::unique_ptr<DeviceMemory> ahead_;  ///< allocated on first use
+  std::unique_ptr<Event> moved_in_;      ///< on the stream of the steps
+  std::unique_ptr<Stream> copies_;       ///< last, so that its work ends before what it uses
 };
 
 /// A program's scalar outputs in host memory.

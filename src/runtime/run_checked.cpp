@@ -7,10 +7,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/indexed_vector.h"
 #include "base/text.h"
 #include "runtime/host_values.h"
 #include "runtime/staging_queue.h"
+#include "tensor/container_size.h"
 #include "trireme/execution.h"
 #include "trireme/op.h"
 
@@ -112,8 +112,7 @@ std::string to_text(const NonFinite& found, const Program& program) {
   return found.instruction < 0
              ? fmt::format("{} {}", source_text(buffer.origin), where)
              : fmt::format("{} gave {}",
-                           instruction_text(program.instructions.at(position_of(found.instruction)),
-                                            program),
+                           instruction_text(program.instructions.at(found.instruction), program),
                            where);
 }
 
@@ -122,7 +121,7 @@ std::optional<NonFinite> Execution::first_non_finite(BufferId id) {
   if (!is_float(buffer.type.dtype)) {
     return std::nullopt;
   }
-  checked_.resize(static_cast<std::size_t>(size_of(buffer.type).count));
+  checked_.resize(container_size(size_of(buffer.type)));
   compute_->copy_out(checked_, address_of(id));
   compute_->synchronize();
   const std::optional<Found> found = find_in(checked_, buffer.type.dtype);

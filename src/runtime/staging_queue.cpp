@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "tensor/container_size.h"
+
 namespace trireme::runtime {
 namespace {
 
@@ -40,7 +42,7 @@ void StagingQueue::wait(Operation& operation) {
 }
 
 std::unique_ptr<HostMemory> StagingQueue::acquire(Bytes bytes) {
-  const auto it = free_.lower_bound(static_cast<std::size_t>(bytes.count));
+  const auto it = free_.lower_bound(container_size(bytes));
   if (it == free_.end()) {
     return device_.allocate_host(bytes);
   }

@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "base/indexed_vector.h"
 #include "program/memory_use.h"
 #include "program/traffic.h"
 #include "trireme/op.h"
@@ -80,7 +79,7 @@ std::vector<TraceArg> StepRecorder::exchange_args(std::size_t i) const {
 }
 
 std::size_t StepRecorder::free_track() {
-  const std::size_t number = position_of(std::ranges::find(busy_, false) - busy_.begin());
+  const std::size_t number = std::ranges::find(busy_, false) - busy_.begin();
   if (number == busy_.size()) {
     tracks_.push_back(options_.trace.add_track(process_, fmt::format("exchanges {}", number)));
     busy_.push_back(true);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <memory>
@@ -271,6 +272,57 @@ TEST(Execution, NumbersReturnScalarOutputs) {
   EXPECT_THROW((void)execution.number("x"), Error);
   EXPECT_THROW((void)execution.number("nothing"), Error);
 }
+
+class WrittenAhead : public ::testing::TestWithParam<bool> {
+ protected:
+  [[nodiscard]] static std::unique_ptr<Device> device(std::uint64_t seed) {
+    return GetParam() ? make_isolated_device({.seed = seed}) : cpu(0);
+  }
+  [[nodiscard]] static Program sum_of_cubes() {
+    return make_program(parse_graph(R"(graph g {
+  input %x: f32[3]
+  %y: f32[3] = multiply(%x, %x)
+  %z: f32[3] = multiply(%x, %y)
+  %sum: f32[] = reduce_sum(%z) axes=[0]
+  output sum = %sum
+})"));
+  }
+  [[nodiscard]] static double cubes(float first) {
+    return std::pow(first, 3.0) + std::pow(first + 0.25, 3.0) + std::pow(first + 0.5, 3.0);
+  }
+};
+
+TEST_P(WrittenAhead, EachStepHasItsOwnInput) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    const auto device = WrittenAhead::device(seed);
+    Execution execution(sum_of_cubes(), *device);
+    write(execution, "x", numbers(3, 0));
+    for (int step = 0; step < 20; ++step) {
+      std::vector<float> next = numbers(3, static_cast<float>(step + 1));
+      execution.run(nullptr, [&] {
+        execution.write_ahead("x", std::as_bytes(std::span(next)));
+        std::ranges::fill(next, -1.0F);  // the caller may reuse it
+      });
+      ASSERT_EQ(execution.number("sum"), cubes(static_cast<float>(step))) << "step " << step;
+    }
+  }
+}
+
+TEST_P(WrittenAhead, LaterWriteReplacesIt) {
+  const auto device = WrittenAhead::device(1);
+  Execution execution(sum_of_cubes(), *device);
+  write(execution, "x", numbers(3, 1));
+  const std::vector<float> ahead = numbers(3, 2);
+  execution.run(nullptr, [&] { execution.write_ahead("x", std::as_bytes(std::span(ahead))); });
+  write(execution, "x", numbers(3, 3));
+  execution.run();
+  EXPECT_EQ(execution.number("sum"), cubes(3));
+  execution.run();
+  EXPECT_EQ(execution.number("sum"), cubes(3));
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, WrittenAhead, ::testing::Bool(),
+                         [](const auto& one) { return one.param ? "isolated" : "cpu"; });
 
 }  // namespace
 }  // namespace trireme

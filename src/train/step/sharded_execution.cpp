@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "train/sizes.h"
+#include "tensor/container_size.h"
 #include "trireme/error.h"
 #include "trireme/parts.h"
 
@@ -29,14 +29,15 @@ ShardedExecution::ShardedExecution(const CompiledPlan& compiled, Device& device,
 
 ShardedExecution::~ShardedExecution() = default;
 
-void ShardedExecution::run(Trace* trace) {
+void ShardedExecution::run(Trace* trace, const std::function<void()>& meanwhile) {
   if (trace != nullptr && communicator_ != nullptr) {
     communicator_->all().barrier();
   }
-  execution_->run(trace);
+  execution_->run(trace, meanwhile);
 }
 
-void ShardedExecution::write(std::string_view name, std::span<const std::byte> whole) {
+std::optional<std::span<const std::byte>> ShardedExecution::shard_of(
+    std::string_view name, std::span<const std::byte> whole, std::vector<std::byte>& room) const {
   const Value& value = compiled_.graph().value(compiled_.graph().find(name));
   if (static_cast<std::int64_t>(whole.size()) != size_of(value.type).count) {
     throw Error(ErrorKind::Usage,
@@ -52,16 +53,29 @@ void ShardedExecution::write(std::string_view name, std::span<const std::byte> w
                                 })
           : compiled_.stores(value, rank_);
   if (!stored_here) {
-    return;
+    return std::nullopt;
   }
   const trireme::Part part = compiled_.shard_of(value, rank_);
   if (shape_of(part) == value.type.shape) {
-    execution_->write(name, whole);
-    return;
+    return whole;
   }
-  std::vector<std::byte> mine = room_for(part);
-  take_part(part, whole, mine);
-  execution_->write(name, mine);
+  room = room_for(part);
+  take_part(part, whole, room);
+  return room;
+}
+
+void ShardedExecution::write(std::string_view name, std::span<const std::byte> whole) {
+  std::vector<std::byte> room;
+  if (const auto mine = shard_of(name, whole, room)) {
+    execution_->write(name, *mine);
+  }
+}
+
+void ShardedExecution::write_ahead(std::string_view name, std::span<const std::byte> whole) {
+  std::vector<std::byte> room;
+  if (const auto mine = shard_of(name, whole, room)) {
+    execution_->write_ahead(name, *mine);
+  }
 }
 
 void ShardedExecution::read(std::string_view name, std::span<std::byte> whole) {

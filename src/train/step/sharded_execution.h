@@ -4,11 +4,14 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "trireme/communicator.h"
 #include "trireme/compiled_plan.h"
@@ -41,6 +44,8 @@ class ShardedExecution {
 
   /// Writes a whole input, parameter or state; each rank keeps its shard. All ranks pass the same elements.
   void write(std::string_view name, std::span<const std::byte> whole);
+  /// Likewise an input, as Execution::write_ahead().
+  void write_ahead(std::string_view name, std::span<const std::byte> whole);
   /// Reads a whole parameter, state or output on rank 0. The other ranks send their shards; their `whole` is not
   /// written.
   void read(std::string_view name, std::span<std::byte> whole);
@@ -48,10 +53,14 @@ class ShardedExecution {
   [[nodiscard]] double number(std::string_view output) const { return execution_->number(output); }
 
   /// With a trace, ranks start together so that their times are comparable.
-  void run(Trace* trace = nullptr);
+  void run(Trace* trace = nullptr, const std::function<void()>& meanwhile = nullptr);
   [[nodiscard]] Execution& execution() { return *execution_; }
 
  private:
+  /// This rank's shard, in `whole` or `room`; nothing if it has none.
+  [[nodiscard]] std::optional<std::span<const std::byte>> shard_of(
+      std::string_view name, std::span<const std::byte> whole, std::vector<std::byte>& room) const;
+
   const CompiledPlan& compiled_;
   Communicator* communicator_;
   int rank_;

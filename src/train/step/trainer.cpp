@@ -4,14 +4,15 @@
 #include <chrono>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "model/experts.h"
+#include "tensor/container_size.h"
 #include "tensor/half.h"
 #include "train/checkpoint/carried.h"
 #include "train/clock.h"
-#include "train/sizes.h"
 #include "train/step/step_graph.h"
 #include "trireme/error.h"
 #include "trireme/model_dims.h"
@@ -90,15 +91,23 @@ void Trainer::write_number(std::string_view name, double number) {
   }
 }
 
+void Trainer::write_ahead(std::span<const std::byte> inputs, std::span<const std::byte> targets) {
+  execution_->write_ahead(model().input, inputs);
+  execution_->write_ahead("targets", targets);
+  is_written_ahead_ = true;
+}
+
 StepResult Trainer::run_step(std::span<const std::byte> inputs, std::span<const std::byte> targets,
-                             Trace* trace) {
+                             Trace* trace, const std::function<void()>& meanwhile) {
   const double rate = this->rate();
   const std::int64_t step = step_ + 1;
-  execution_->write(model().input, inputs);
-  execution_->write("targets", targets);
+  if (!std::exchange(is_written_ahead_, false)) {
+    execution_->write(model().input, inputs);
+    execution_->write("targets", targets);
+  }
   execution_->write("step", scalar_bytes(step));
   write_number("learning_rate", rate);
-  execution_->run(trace);
+  execution_->run(trace, meanwhile);
   StepResult result;
   result.step = step;
   result.loss = execution_->number("loss");
@@ -108,6 +117,9 @@ StepResult Trainer::run_step(std::span<const std::byte> inputs, std::span<const 
   if (scaling_) {
     result.overflowed = execution_->number("lowered") != 0;
     result.loss_scale = execution_->number("next_loss_scale");
+  }
+  if (result.overflowed) {
+    is_written_ahead_ = false;  // this batch comes again
   }
   if (result.finite) {
     step_ = step;

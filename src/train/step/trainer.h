@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -71,9 +72,12 @@ class Trainer {
     return execution_->bytes_sent();
   }
 
-  /// Runs one step. Every rank passes the whole batch. A trace gets one span per kernel.
+  /// Runs one step. Every rank passes the whole batch. A trace gets one span per kernel. `meanwhile` is called while the
+  /// device computes.
   StepResult run_step(std::span<const std::byte> inputs, std::span<const std::byte> targets,
-                      Trace* trace = nullptr);
+                      Trace* trace = nullptr, const std::function<void()>& meanwhile = nullptr);
+  /// Starts to copy the next step's batch, which must be the one that the next run_step() gets. For `meanwhile`.
+  void write_ahead(std::span<const std::byte> inputs, std::span<const std::byte> targets);
   /// The same for a language model: tokens and targets [B,T].
   StepResult run_step(std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets,
                       Trace* trace = nullptr) {
@@ -185,6 +189,7 @@ class Trainer {
   std::unique_ptr<ShardedExecution> update_;   ///< if it is split from the step
   std::unique_ptr<ShardedExecution> forward_;  ///< for evaluation; allocated on first use
   bool forward_is_current_ = false;
+  bool is_written_ahead_ = false;  ///< the next step's batch
   std::int64_t step_ = 0;
   std::vector<std::byte> staging_;
 };
