@@ -26,6 +26,7 @@ using Json = nlohmann::ordered_json;
 struct Options {
   std::string program = "trireme";
   std::vector<std::string> models{"gpt-mini", "llama-tiny", "depths-mini"};
+  std::vector<int> ranks{1, 2, 3, 4};
   int rounds = 3;
   int steps = 15;
   int batch = 12;
@@ -73,16 +74,23 @@ const std::vector<std::pair<int, std::string>>& plans() {
 }
 
 std::vector<Case> cases_of(const Options& options) {
+  const auto is_requested = [&](int ranks) {
+    return std::ranges::find(options.ranks, ranks) != options.ranks.end();
+  };
   std::vector<Case> cases;
   for (const std::string& model : options.models) {
     for (const auto& [ranks, plan] : plans()) {
-      cases.push_back({.model = model, .ranks = ranks, .plan = plan});
+      if (is_requested(ranks)) {
+        cases.push_back({.model = model, .ranks = ranks, .plan = plan});
+      }
     }
     for (const int ranks : {2, 3, 4}) {
-      cases.push_back({.model = model,
-                       .ranks = ranks,
-                       .plan = fmt::format("-n {} --mesh auto", ranks),
-                       .automatic = true});
+      if (is_requested(ranks)) {
+        cases.push_back({.model = model,
+                         .ranks = ranks,
+                         .plan = fmt::format("-n {} --mesh auto", ranks),
+                         .automatic = true});
+      }
     }
   }
   return cases;
@@ -268,6 +276,9 @@ int main(int argc, char** argv) {
   CLI::App app("Predicted and measured training steps of many plans on this machine.");
   app.add_option("--program", options.program, "trireme")->capture_default_str();
   app.add_option("--models", options.models, "presets")->delimiter(',')->capture_default_str();
+  app.add_option("--ranks", options.ranks, "only plans of these numbers of ranks")
+      ->delimiter(',')
+      ->capture_default_str();
   app.add_option("--rounds", options.rounds, "of all plans, interleaved")->capture_default_str();
   app.add_option("--steps", options.steps, "of each run")->capture_default_str();
   app.add_option("--batch", options.batch, "sequences")->capture_default_str();

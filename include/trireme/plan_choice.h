@@ -1,5 +1,8 @@
 // Chooses the plan of a training run on a measured host: compiles the candidates, predicts their step times, and picks
-// the fastest that fits into memory. One thread at a time.
+// the fastest that fits into memory. Where more ranks than cores share them, the step depends on which ranks share one,
+// which nobody controls: the fastest in the worst case counts. Every communication op is another point at which the
+// operating system may run a rank that nobody waits for; so of plans within kClosePlans of the fastest, the one with the
+// fewest communication ops is picked. One thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -22,16 +25,21 @@ struct PlanChoiceOptions {
   std::size_t budget = 100'000;
 };
 
+/// Plans whose ranks share cores are close if their predictions differ by no more: about the error of a prediction.
+inline constexpr double kClosePlans = 0.1;
+
 struct PlanCandidate {
   Plan plan{};
-  Seconds step{};  ///< predicted
+  Seconds step{};     ///< predicted
+  Seconds slowest{};  ///< with ranks on cores unfavorably, if they share them (SimulationReport)
+  std::size_t exchanges = 0;  ///< communication ops of the rank that has most, per step
   Bytes memory{};  ///< of the largest rank: training and validation, without the kernels' workspace
   bool fits = true;
 };
 
 struct PlanChoice {
-  std::vector<PlanCandidate>
-      candidates{};            ///< plans that fit, fastest first, then plans that do not
+  /// Plans that fit, the picked one first, then by increasing `slowest`; then plans that do not.
+  std::vector<PlanCandidate> candidates{};
   std::size_t unsuitable = 0;  ///< incompatible with the model or the batch
   std::size_t skipped = 0;     ///< not tried: the budget was spent
   Seconds time{};              ///< duration of the search

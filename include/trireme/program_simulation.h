@@ -70,6 +70,8 @@ struct RankReport {
 
 struct SimulationReport {
   Seconds step{};
+  /// The step if ranks that share cores start on them unfavorably: as a prediction reports it. Otherwise `step`.
+  Seconds slowest{};
   std::vector<RankReport> ranks{};
   Seconds communication{};  ///< the busy time of all ranks' communication together
   Trace trace{};            ///< if requested

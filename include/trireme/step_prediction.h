@@ -21,8 +21,9 @@ struct HostRun {
 /// The threads of each of `ranks` ranks that share the cores.
 [[nodiscard]] int threads_per_rank(int cores, int ranks);
 
-/// Simulates one step of the programs of the mesh's ranks. Throws Error(Usage) if the host's costs lack compute costs:
-/// `trireme probe` measures them.
+/// Simulates one step of the programs of the mesh's ranks. With more ranks than cores, times are the means of two
+/// placements of ranks on cores (CorePlacement), either of which a run may have; `slowest` is the slower one. Throws
+/// Error(Usage) if the host's costs lack compute costs: `trireme probe` measures them.
 [[nodiscard]] simulate::SimulationReport predict_step(const RankPrograms& programs,
                                                       const Mesh& mesh, const HostCosts& costs,
                                                       const HostRun& run = {});

@@ -30,9 +30,6 @@ struct TimeVariation {
   double transient_chance = 0;  ///< that a time is `transient_factor` times as long
   double transient_factor = 10;
   std::uint64_t seed = 1;
-
-  /// Whether every time is nominal.
-  [[nodiscard]] bool is_constant() const noexcept;
 };
 
 /// What is wrong, in words; empty if nothing.

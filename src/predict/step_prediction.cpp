@@ -58,6 +58,19 @@ class HostCommunication {
   const HostCosts& costs_;
 };
 
+/// The times of two simulations that are equally likely; the trace remains that of the first.
+void average(simulate::SimulationReport& report, const simulate::SimulationReport& other) {
+  const auto mean = [](Seconds& mine, Seconds others) { mine = {(mine.count + others.count) / 2}; };
+  report.slowest = std::max(report.step, other.step);
+  mean(report.step, other.step);
+  mean(report.communication, other.communication);
+  for (std::size_t rank = 0; rank < report.ranks.size(); ++rank) {
+    mean(report.ranks[rank].compute, other.ranks[rank].compute);
+    mean(report.ranks[rank].exposed, other.ranks[rank].exposed);
+    mean(report.ranks[rank].idle, other.ranks[rank].idle);
+  }
+}
+
 }  // namespace
 
 int threads_per_rank(int cores, int ranks) {
@@ -74,7 +87,7 @@ simulate::SimulationReport predict_step(const RankPrograms& programs, const Mesh
   const int threads = run.threads > 0 ? run.threads : threads_per_rank(costs.cores, ranks);
   const KernelTimes kernels(*costs.compute, costs.cores, {.ranks = ranks, .threads = threads});
   const HostCommunication communication(costs);
-  const simulate::ProgramSimulationOptions options{
+  simulate::ProgramSimulationOptions options{
       .compute = [&](const Signature& signature,
                      const Work& /*work*/) { return kernels.time(kernel_work(signature)); },
       .host = simulate::SimulatedHost{
@@ -88,7 +101,14 @@ simulate::SimulationReport predict_step(const RankPrograms& programs, const Mesh
       .variation = run.variation,
       .overlap = run.overlap,
       .trace = run.trace};
-  return simulate::simulate_programs(programs, groups_of(mesh), {}, options);
+  const std::vector<RankGroups> groups = groups_of(mesh);
+  simulate::SimulationReport report = simulate::simulate_programs(programs, groups, {}, options);
+  if (ranks * threads > costs.cores) {
+    options.host->cores.placement = simulate::CorePlacement::Neighbors;
+    options.trace = false;
+    average(report, simulate::simulate_programs(programs, groups, {}, options));
+  }
+  return report;
 }
 
 }  // namespace trireme::predict

@@ -20,7 +20,7 @@ int chunk_of(const PipelineTable& table, const PipelineTask& task) {
   const int rank = table.rank_of(task.copy, task.stage);
   int chunk = 0;
   for (int copy = 0; copy <= task.copy; ++copy) {
-    const std::vector<int>& ranks = table.placement[position_of(copy)];
+    const std::vector<int>& ranks = table.placement[copy];
     const auto end = copy == task.copy ? ranks.begin() + task.stage : ranks.end();
     chunk += static_cast<int>(std::count(ranks.begin(), end, rank));
   }

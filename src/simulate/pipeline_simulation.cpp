@@ -41,7 +41,7 @@ struct Unit {
   int pipe = 0;
   int data = 0;
   std::vector<int> members{};
-  std::size_t next = 0;
+  int next = 0;
   std::vector<PipelineTiming::Span> spans{};
   double stream = 0;  ///< when its reductions are done
 };
@@ -56,7 +56,7 @@ class PipelineSimulator {
         times_(cluster, options.among),
         index_(table),
         replicas_(options.mesh.size("data")) {
-    report_.ranks.resize(static_cast<std::size_t>(options.mesh.devices()));
+    report_.ranks.resize(options.mesh.devices());
     report_.trace.kind = TraceKind::Predicted;
     report_.trace.title = fmt::format("{} on {}", table.name, to_text(options.mesh));
     make_units();
@@ -70,7 +70,7 @@ class PipelineSimulator {
       moved = false;
       for (Unit& unit : units_) {
         const std::vector<PipelineTask>& tasks = tasks_of(unit);
-        while (unit.next < tasks.size() && is_ready(unit, tasks[unit.next])) {
+        while (unit.next < std::ssize(tasks) && is_ready(unit, tasks[unit.next])) {
           run_task(unit, tasks[unit.next]);
           ++unit.next;
           moved = true;
@@ -89,7 +89,7 @@ class PipelineSimulator {
 
   void make_units() {
     const Mesh& mesh = options_.mesh;
-    units_.resize(static_cast<std::size_t>(table_.ranks * replicas_));
+    units_.resize(std::int64_t{table_.ranks} * replicas_);
     for (int rank = 0; rank < mesh.devices(); ++rank) {
       const std::vector<int> at = mesh.coordinates(rank);
       int pipe = 0;
@@ -109,17 +109,15 @@ class PipelineSimulator {
     }
   }
 
-  [[nodiscard]] Unit& unit(int pipe, int data) {
-    return units_[position_of(data * table_.ranks + pipe)];
-  }
+  [[nodiscard]] Unit& unit(int pipe, int data) { return units_[data * table_.ranks + pipe]; }
   [[nodiscard]] const std::vector<PipelineTask>& tasks_of(const Unit& one) const {
-    return table_.tasks[position_of(one.pipe)];
+    return table_.tasks[one.pipe];
   }
-  [[nodiscard]] const StageWork& stage(int number) const { return stages_[position_of(number)]; }
+  [[nodiscard]] const StageWork& stage(int number) const { return stages_[number]; }
   [[nodiscard]] PipelineTiming::Span& span_at(PipelinePlace place, int data) {
-    return unit(place.rank, data).spans[position_of(place.position)];
+    return unit(place.rank, data).spans[place.position];
   }
-  [[nodiscard]] RankReport& rank_report(int rank) { return report_.ranks[position_of(rank)]; }
+  [[nodiscard]] RankReport& rank_report(int rank) { return report_.ranks[rank]; }
 
   [[nodiscard]] bool is_ready(const Unit& one, const PipelineTask& task) {
     const bool reduces = task.work == PipelineWork::Update && replicas_ > 1;
@@ -128,7 +126,7 @@ class PipelineSimulator {
     bool ready = true;
     for (int data = first; data <= last && ready; ++data) {
       index_.for_each_input(task, [&](PipelinePlace input) {
-        ready = ready && position_of(input.position) < unit(input.rank, data).next;
+        ready = ready && input.position < unit(input.rank, data).next;
       });
     }
     return ready;

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include "base/indexed_vector.h"
 #include "plan/pipeline_index.h"
 #include "trireme/pipeline_report.h"
 
@@ -42,9 +41,7 @@ using SpanIds = std::vector<std::vector<SpanId>>;  ///< by rank and position
 /// An arrow for each message that the task waits for.
 void add_messages(const PipelineIndex& index, PipelinePlace place, const SpanIds& spans,
                   Trace& trace) {
-  const auto span_at = [&](PipelinePlace at) {
-    return spans[position_of(at.rank)][position_of(at.position)];
-  };
+  const auto span_at = [&](PipelinePlace at) { return spans[at.rank][at.position]; };
   index.for_each_input(index.task(place), [&](PipelinePlace input) {
     if (input.rank != place.rank) {
       trace.flows.push_back({span_at(input), span_at(place)});
@@ -71,7 +68,7 @@ Trace pipeline_trace(const PipelineReport& report) {
   }
   const PipelineIndex index(table);
   for (int rank = 0; rank < table.ranks; ++rank) {
-    const std::size_t count = table.tasks[position_of(rank)].size();
+    const std::size_t count = table.tasks[rank].size();
     for (std::size_t i = 0; i < count; ++i) {
       add_messages(index, {rank, static_cast<int>(i)}, spans, trace);
     }

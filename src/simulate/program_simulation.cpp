@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "base/indexed_vector.h"
+#include "base/text.h"
 #include "simulate/communication_times.h"
 #include "simulate/program_steps.h"
 #include "simulate/shared_cores.h"
@@ -56,15 +57,15 @@ class ProgramSimulator {
       recorder_.emplace(report_.trace, count(), options.traced);
     }
     if (options.host) {
-      timeline_.emplace(options.host->cores);
+      cores_.emplace(options.host->cores, count());
     }
     steps_.reserve(programs.programs.size());  // ranks refer to them
     for (const Program& program : programs.programs) {
       steps_.push_back(steps_of(program, options.compute, options.overlap));
     }
     for (int rank = 0; rank < count(); ++rank) {
-      const std::size_t program = programs.of_rank[position_of(rank)];
-      prepare(rank, steps_.at(program), groups[position_of(rank)]);
+      const std::size_t program = programs.of_rank[rank];
+      prepare(rank, steps_.at(program), groups[rank]);
       ranks_[rank].shift = rank - programs.compiled_for.at(program);
     }
   }
@@ -73,11 +74,17 @@ class ProgramSimulator {
     for (int rank = 0; rank < count(); ++rank) {
       advance(rank);
     }
-    while (!queue_.empty()) {
+    while (next_time() < kUnknown) {
+      if (cores_ && cores_->next() <= next_event()) {
+        const double time = cores_->next();
+        if (const std::optional<int> rank = cores_->step()) {
+          end_work(*rank, time);
+        }
+        continue;
+      }
       const Event event = queue_.top();
       queue_.pop();
-      issue(event.rank);
-      advance(event.rank);
+      handle(event);
     }
     finish();
     return std::move(report_);
@@ -91,11 +98,14 @@ class ProgramSimulator {
     const std::vector<int>* members = nullptr;
     std::int64_t calls = 0;
   };
+  /// What a rank of a host needs a core for: to continue after a wait, to compute, to start a communication op.
+  enum class Work : std::uint8_t { Waking, Computing, Starting };
   struct RankState {
     const ProgramSteps* program = nullptr;
     int shift = 0;         ///< from the ranks that its program names to those that it means
     std::size_t next = 0;  ///< instruction
     double now = 0;
+    Work work = Work::Waking;  ///< that it does on its core, on a host
     bool finished = false;
     std::optional<std::size_t> blocked_on{};  ///< an exchange whose end is not known yet
     std::vector<ExchangeTimes> exchanges{};
@@ -114,12 +124,6 @@ class ProgramSimulator {
       return std::tie(time, at, rank) > std::tie(other.time, other.at, other.rank);
     }
   };
-  /// A time that counts towards a total of the report.
-  struct Piece {
-    Seconds* total = nullptr;
-    double start = 0;
-    double end = 0;
-  };
   /// Name of the group, first member, number of the call.
   using CallKey = std::tuple<int, int, std::int64_t>;
   /// From, to, tag.
@@ -136,7 +140,7 @@ class ProgramSimulator {
   [[nodiscard]] const Instruction& instruction(int rank, std::size_t at) const {
     return ranks_[rank].program->program->instructions[at];
   }
-  [[nodiscard]] RankReport& rank_report(int rank) { return report_.ranks[position_of(rank)]; }
+  [[nodiscard]] RankReport& rank_report(int rank) { return report_.ranks[rank]; }
   [[nodiscard]] ExchangeTimes& times(Spot spot) { return ranks_[spot.rank].exchanges[spot.number]; }
 
   void prepare(int rank, const ProgramSteps& program, const RankGroups& groups) {
@@ -155,21 +159,82 @@ class ProgramSimulator {
     }
   }
 
-  /// Runs until the next communication op, which is queued, or until one that has to be waited for.
+  [[nodiscard]] double next_event() const {
+    if (queue_.empty()) {
+      return kUnknown;
+    }
+    return queue_.top().time;
+  }
+  [[nodiscard]] double next_time() const {
+    const double event = next_event();
+    return cores_ ? std::min(event, cores_->next()) : event;
+  }
+
+  void handle(const Event& event) {
+    if (!cores_) {
+      issue(event.rank);
+      advance(event.rank);
+      return;
+    }
+    cores_->advance_to(event.time);
+    if (!cores_->holds_core(event.rank)) {
+      work(event.rank, Work::Waking, 0);
+      return;
+    }
+    issue(event.rank);
+    work(event.rank, Work::Starting, options_.host->start.count);
+  }
+
+  void work(int rank, Work what, double seconds) {
+    ranks_[rank].work = what;
+    cores_->run(rank, seconds);
+  }
+
+  /// The rank's core has done its work. The time until it had a core counts as well.
+  void end_work(int rank, double time) {
+    RankState& state = ranks_[rank];
+    if (state.work == Work::Computing) {
+      end_kernel(rank, time);
+    } else {
+      RankReport& report = rank_report(rank);
+      spend(state.work == Work::Starting ? report.exposed : report.compute, state.now, time);
+      state.now = time;
+    }
+    advance(rank);
+  }
+
+  /// Runs until the next communication op, which is queued, or until one that has to be waited for. On a host, also
+  /// until the next kernel.
   void advance(int rank) {
     RankState& state = ranks_[rank];
     const std::vector<ProgramSteps::Step>& all = state.program->steps;
     while (wait_for_all(rank)) {
       if (state.next == all.size()) {
         state.finished = true;
+        release_core(rank);
         return;
       }
-      if (all[state.next].exchange >= 0) {
+      const ProgramSteps::Step& step = all[state.next];
+      if (step.exchange >= 0 || (cores_ && step.runs && !cores_->holds_core(rank))) {
         queue_.push({state.now, state.next, rank});
         return;
       }
-      compute(rank);
-      ++state.next;
+      if (cores_ && step.runs) {
+        work(rank, Work::Computing, kernel_time(rank));
+        return;
+      }
+      if (step.runs) {
+        end_kernel(rank, state.now + kernel_time(rank));
+      } else {
+        ++state.next;
+      }
+    }
+    release_core(rank);
+  }
+
+  void release_core(int rank) {
+    if (cores_) {
+      cores_->release(rank);
     }
   }
 
@@ -184,6 +249,7 @@ class ProgramSimulator {
         return false;
       }
       if (needed.end > state.now) {
+        release_core(rank);
         const double begins = std::max(state.now, needed.ready);
         spend(rank_report(rank).idle, state.now, begins);
         const double awake = needed.end + (options_.host ? options_.host->wake.count : 0);
@@ -197,24 +263,23 @@ class ProgramSimulator {
     return true;
   }
 
-  void compute(int rank) {
+  /// Of the rank's next instruction, with a core of its own.
+  [[nodiscard]] double kernel_time(int rank) const {
+    const RankState& state = ranks_[rank];
+    return state.program->steps[state.next].time.count *
+           time_factor(options_.variation, rank, count(), static_cast<std::int64_t>(state.next));
+  }
+
+  void end_kernel(int rank, double end) {
     RankState& state = ranks_[rank];
     const ProgramSteps::Step& step = state.program->steps[state.next];
-    if (!step.runs) {
-      return;
-    }
-    const double time = step.time.count * time_factor(options_.variation, rank, count(),
-                                                      static_cast<std::int64_t>(state.next));
-    spend(rank_report(rank).compute, state.now, state.now + time);
-    if (timeline_) {
-      timeline_->use(state.now, state.now + time, options_.host->cores.threads);
-    }
+    spend(rank_report(rank).compute, state.now, end);
     rank_report(rank).flops += step.work.products;
-    if (recorder_ && time > 0) {
-      recorder_->compute(rank, instruction(rank, state.next), step.work,
-                         {state.now, state.now + time});
+    if (recorder_ && end > state.now) {
+      recorder_->compute(rank, instruction(rank, state.next), step.work, {state.now, end});
     }
-    state.now += time;
+    state.now = end;
+    ++state.next;
   }
 
   /// Starts the communication op at which the rank is.
@@ -222,9 +287,6 @@ class ProgramSimulator {
     RankState& state = ranks_[rank];
     const Spot spot{rank, position_of(state.program->steps[state.next++].exchange)};
     times(spot).issued = state.now;
-    if (options_.host) {
-      start_exchange(rank);
-    }
     switch (exchange(spot).kind) {
       case Exchange::Kind::Collective:
         return issue_call(spot);
@@ -233,15 +295,6 @@ class ProgramSimulator {
       case Exchange::Kind::Receive:
         return issue_receive(spot);
     }
-  }
-
-  /// The rank's own part of starting a communication op.
-  void start_exchange(int rank) {
-    RankState& state = ranks_[rank];
-    const double end = state.now + options_.host->start.count;
-    spend(rank_report(rank).exposed, state.now, end);
-    use_cores(state.now, end, 1);
-    state.now = end;
   }
 
   void issue_call(Spot spot) {
@@ -257,7 +310,8 @@ class ProgramSimulator {
   }
 
   void run_call(const std::vector<Spot>& spots, const std::vector<int>& members) {
-    const double time = collective_time(members, exchange(spots.back()));
+    const double time =
+        shared_time(collective_time(members, exchange(spots.back())), members.size());
     const double ready = times(spots.back()).issued;  // the last: events come in order of time
     double start = ready;
     for (const Spot spot : spots) {
@@ -284,8 +338,8 @@ class ProgramSimulator {
     const int to = peer_of(spot);
     RankState& from_state = ranks_[spot.rank];
     RankState& to_state = ranks_.at(to);
-    const double time = message_time(spot.rank, to, what.sent);
     const std::vector<int> both{spot.rank, to};
+    const double time = shared_time(message_time(spot.rank, to, what.sent), both.size());
     const double start =
         take_node_ports(both,
                         std::max({from_state.now + wake_time(from_state.now, from_state.sends),
@@ -368,11 +422,9 @@ class ProgramSimulator {
       }
       report_.step = std::max(report_.step, Seconds{ranks_[rank].now});
     }
+    report_.slowest = report_.step;
     for (int rank = 0; rank < count(); ++rank) {
       spend(rank_report(rank).idle, ranks_[rank].now, report_.step.count);
-    }
-    if (timeline_) {
-      move_to_host_time();
     }
   }
 
@@ -398,32 +450,20 @@ class ProgramSimulator {
     return options_.host && now > last + kStaysAwake ? options_.host->wake.count : 0;
   }
 
-  /// Adds a time to a total: at once or, if times on the host are not known yet, at the end.
-  void spend(Seconds& total, double start, double end) {
-    if (timeline_) {
-      pieces_.push_back({&total, start, end});
-    } else {
-      total.count += end - start;
-    }
-  }
-  /// Ranks that communicate; more of them than cores take turns, which the time of the transfer includes.
+  static void spend(Seconds& total, double start, double end) { total.count += end - start; }
+
+  /// A transfer between so many ranks keeps cores busy. More ranks than cores take turns, which its time includes.
   void use_cores(double start, double end, std::size_t ranks) {
-    if (timeline_) {
-      timeline_->use(
-          start, end,
-          std::min(static_cast<double>(ranks), static_cast<double>(options_.host->cores.cores)));
+    if (cores_) {
+      cores_->use(start, end, cores_for(ranks));
     }
   }
-  void move_to_host_time() {
-    report_.step = {timeline_->host_time(report_.step.count)};
-    for (const Piece& piece : pieces_) {
-      piece.total->count += timeline_->host_time(piece.end) - timeline_->host_time(piece.start);
-    }
-    for (Trace::Span& span : report_.trace.spans) {
-      const double end = timeline_->host_time(span.start.count + span.duration.count);
-      span.start = {timeline_->host_time(span.start.count)};
-      span.duration = {end - span.start.count};
-    }
+  /// What a transfer between so many ranks takes while others compute.
+  [[nodiscard]] double shared_time(double time, std::size_t ranks) const {
+    return cores_ ? time * cores_->crowding(cores_for(ranks)) : time;
+  }
+  [[nodiscard]] double cores_for(std::size_t ranks) const {
+    return std::min(static_cast<double>(ranks), static_cast<double>(options_.host->cores.cores));
   }
 
   const Cluster& cluster_;
@@ -437,20 +477,11 @@ class ProgramSimulator {
   std::map<CallKey, std::vector<Spot>> calls_;
   std::map<LineKey, Line> lines_;
   SimulationReport report_;
-  std::optional<CoreTimeline> timeline_;  ///< if ranks share cores
-  std::vector<Piece> pieces_;             ///< likewise: times to add to the report
+  std::optional<CoreSchedule> cores_;     ///< of a host
   std::optional<StepRecorder> recorder_;  // after the report, whose trace it fills
 };
 
 }  // namespace
-
-double SimulationReport::share(Seconds RankReport::*part) const {
-  double sum = 0;
-  for (const RankReport& rank : ranks) {
-    sum += (rank.*part).count;
-  }
-  return step.count > 0 ? sum / (step.count * static_cast<double>(ranks.size())) : 0;
-}
 
 SimulationReport simulate_programs(const RankPrograms& programs, std::span<const RankGroups> groups,
                                    const Cluster& cluster,
@@ -462,19 +493,15 @@ SimulationReport simulate_programs(const RankPrograms& programs, std::span<const
                 fmt::format("{} programs, but the groups of {} ranks", ranks, groups.size()));
   }
   if (!options.host && std::cmp_greater(ranks, cluster.devices())) {
-    throw Error(ErrorKind::Usage, fmt::format("{} ranks, but the cluster {} has {} devices", ranks,
-                                              cluster.name, cluster.devices()));
+    throw Error(ErrorKind::Usage,
+                fmt::format("{} ranks, but the cluster {} has {}; use more nodes of it "
+                            "(NAME:NODES) or a smaller mesh",
+                            ranks, cluster.name, plural(cluster.devices(), "device")));
   }
   if (!options.compute) {
     throw Error(ErrorKind::Usage, "the simulation needs the time of instructions");
   }
   return ProgramSimulator(programs, groups, cluster, options).run();
-}
-
-SimulationReport simulate_programs(std::span<const Program> programs,
-                                   std::span<const RankGroups> groups, const Cluster& cluster,
-                                   const ProgramSimulationOptions& options) {
-  return simulate_programs(RankPrograms::one_each(programs), groups, cluster, options);
 }
 
 }  // namespace trireme::simulate

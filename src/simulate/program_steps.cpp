@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "base/indexed_vector.h"
 #include "program/traffic.h"
 #include "trireme/error.h"
 
@@ -39,7 +38,7 @@ std::size_t position_in(std::vector<std::string>& names, const std::string& name
     names.push_back(name);
     return names.size() - 1;
   }
-  return position_of(found - names.begin());
+  return found - names.begin();
 }
 
 Exchange collective_of(const Signature& s, std::vector<std::string>& groups) {
@@ -76,7 +75,7 @@ ProgramSteps steps_of(const Program& program, const ComputeTime& compute, bool o
       exchange.at = at;
       exchange.sent = bytes_sent(s);
       result.sent += exchange.sent;
-      waits.at(overlap ? position_of(what.done_before) : at + 1).push_back(result.exchanges.size());
+      waits.at(overlap ? what.done_before : at + 1).push_back(result.exchanges.size());
       result.exchanges.push_back(std::move(exchange));
     } else if (!what.op->is_view) {
       step.runs = true;

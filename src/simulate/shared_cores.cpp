@@ -1,82 +1,202 @@
 #include "simulate/shared_cores.h"
 
 #include <algorithm>
-#include <cmath>
-#include <iterator>
+#include <limits>
+
+#include "base/check.h"
+#include "base/enum_names.h"
 
 namespace trireme::simulate {
 namespace {
 
-/// How long ranks take whole turns. Three ranks that computed for 1 to 40 ms and then synchronized, on two cores of Linux
-/// 6.18, took twice that time up to 10 ms, and never lost more than 5 ms against fair shares.
-constexpr double kWholeTurns = 10e-3;
-/// A shorter pause does not let the operating system rearrange the ranks.
-constexpr double kShortPause = 100e-6;
+constexpr auto kPlacements = enum_names<CorePlacement>("alternating", "neighbors");
+constexpr double kNever = std::numeric_limits<double>::infinity();
+/// Less work than this, relative to the time, is left over by rounding.
+constexpr double kRounding = 1e-15;
 
 }  // namespace
 
-void CoreTimeline::use(double start, double end, double cores) {
+std::string_view to_text(CorePlacement placement) {
+  return kPlacements[placement];
+}
+
+CoreSchedule::CoreSchedule(const SharedCores& cores, int ranks) : cores_(cores), ranks_(ranks) {
+  cores_.threads = std::clamp(cores.threads, 1, cores.cores);
+  places_.resize(static_cast<std::size_t>(cores_.cores / cores_.threads));
+}
+
+double CoreSchedule::used() const {
+  const auto computing = std::ranges::count_if(places_, is_computing);
+  return static_cast<double>(computing) * cores_.threads + transfers_;
+}
+
+/// 1 if exactly all cores are in use; more if more are wanted, less if some are idle.
+double CoreSchedule::slowness() const {
+  const double all = cores_.cores;
+  const double one = cores_.threads;
+  if (used() >= all) {
+    return used() / all;
+  }
+  const double alone = 1 / cores_.speedup_alone;
+  return used() <= one ? alone : alone + (1 - alone) * (used() - one) / (all - one);
+}
+
+double CoreSchedule::crowding(double cores) const {
+  return std::max(1.0, (used() + cores) / cores_.cores);
+}
+
+bool CoreSchedule::is_computing(const Place& place) {
+  return place.runner && !place.runner->done;
+}
+
+std::size_t CoreSchedule::waiting(const Place& place) {
+  return place.queue.size();
+}
+
+CoreSchedule::Place* CoreSchedule::place_of(int rank) {
+  const auto found = std::ranges::find_if(
+      places_, [&](const Place& place) { return place.runner && place.runner->rank == rank; });
+  return found == places_.end() ? nullptr : &*found;
+}
+
+bool CoreSchedule::holds_core(int rank) {
+  return place_of(rank) != nullptr;
+}
+
+CoreSchedule::Place* CoreSchedule::idle_place() {
+  const auto found =
+      std::ranges::find_if(places_, [](const Place& place) { return !place.runner; });
+  return found == places_.end() ? nullptr : &*found;
+}
+
+void CoreSchedule::start(Place& place, const Runner& runner) {
+  place.runner = runner;
+  place.turn_ends = now_ + cores_.turn;
+  last_place_[runner.rank] = static_cast<std::size_t>(&place - places_.data());
+}
+
+void CoreSchedule::run(int rank, double seconds) {
+  const Runner runner{.rank = rank, .left = seconds};
+  if (Place* own = place_of(rank)) {
+    own->runner = runner;
+    return;
+  }
+  Place& place = place_for(rank);
+  last_place_[rank] = static_cast<std::size_t>(&place - places_.data());
+  if (place.runner) {
+    place.queue.push_back(runner);
+  } else {
+    start(place, runner);
+  }
+}
+
+/// The rank's last core, if that is idle, or else an idle one, or else the one with the shortest queue, preferably the
+/// last.
+CoreSchedule::Place& CoreSchedule::place_for(int rank) {
+  const auto known = last_place_.find(rank);
+  if (known == last_place_.end()) {
+    return places_[first_place(rank)];
+  }
+  Place& last = places_[known->second];
+  Place* idle = idle_place();
+  if (!last.runner || idle != nullptr) {
+    return last.runner ? *idle : last;
+  }
+  Place& shortest = *std::ranges::min_element(places_, {}, waiting);
+  return waiting(shortest) < waiting(last) ? shortest : last;
+}
+
+/// Where the rank was before the simulation.
+std::size_t CoreSchedule::first_place(int rank) const {
+  const std::size_t places = places_.size();
+  const auto at = static_cast<std::size_t>(rank);
+  const auto ranks = static_cast<std::size_t>(std::max(ranks_, rank + 1));
+  return cores_.placement == CorePlacement::Alternating ? at % places : at * places / ranks;
+}
+
+void CoreSchedule::release(int rank) {
+  Place* place = place_of(rank);
+  if (place == nullptr) {
+    return;
+  }
+  place->runner.reset();
+  if (!place->queue.empty()) {
+    start(*place, taken_first(*place));
+  }
+}
+
+CoreSchedule::Runner CoreSchedule::taken_first(Place& place) {
+  const Runner first = place.queue.front();
+  place.queue.pop_front();
+  return first;
+}
+
+/// The next one's turn; on an idle core, if there is one.
+void CoreSchedule::end_turn(Place& place) {
+  const Runner next = taken_first(place);
+  if (Place* idle = idle_place()) {
+    start(*idle, next);
+    place.turn_ends = now_ + cores_.turn;
+    return;
+  }
+  place.queue.push_back(*place.runner);
+  start(place, next);
+}
+
+void CoreSchedule::use(double start, double end, double cores) {
   if (end > start) {
     changes_[start] += cores;
     changes_[end] -= cores;
   }
 }
 
-/// 1 if exactly all cores are in use; more if more are requested, less if some are idle.
-double CoreTimeline::slowness(double used) const {
-  const double all = cores_.cores;
-  const double one = std::min<double>(cores_.threads, all);
-  if (used >= all) {
-    return used / all;
+double CoreSchedule::next() const {
+  double time = kNever;
+  if (!changes_.empty()) {
+    time = std::max(now_, changes_.begin()->first);
   }
-  const double alone = 1 / cores_.speedup_alone;
-  return used <= one ? alone : alone + (1 - alone) * (used - one) / (all - one);
-}
-
-bool CoreTimeline::is_crowded(double used) const {
-  return used > cores_.cores + 1e-6;
-}
-
-void CoreTimeline::continue_with(double simulated, double slowness) {
-  const Point& last = points_.back();
-  points_.push_back(
-      {simulated, last.host + (simulated - last.simulated) * last.slowness, slowness});
-}
-
-void CoreTimeline::integrate() {
-  points_.push_back({0, 0, 1});
-  double used = 0;
-  double uncrowded_since = 0;
-  double fair_from = 0;  // while crowded
-  for (auto change = changes_.begin(); change != changes_.end(); ++change) {
-    const double now = change->first;
-    const bool was_crowded = is_crowded(used);
-    used += change->second;
-    if (!is_crowded(used)) {
-      uncrowded_since = was_crowded ? now : uncrowded_since;
-      continue_with(now, used > 1e-6 ? slowness(used) : 1);
-      continue;
-    }
-    if (!was_crowded && (now == 0 || now - uncrowded_since > kShortPause)) {
-      fair_from = now + kWholeTurns;
-    }
-    if (now < fair_from) {
-      continue_with(now, std::ceil(slowness(used) - 1e-6));
-    }
-    const auto next = std::next(change);
-    if (next != changes_.end() && fair_from < next->first) {
-      continue_with(std::max(now, fair_from), slowness(used));
+  for (const Place& place : places_) {
+    if (is_computing(place)) {
+      time = std::min(time, now_ + place.runner->left * slowness());
+      time = place.queue.empty() ? time : std::min(time, std::max(now_, place.turn_ends));
     }
   }
+  return time;
 }
 
-double CoreTimeline::host_time(double simulated) {
-  if (points_.empty()) {
-    integrate();
+void CoreSchedule::advance_to(double time) {
+  const double passed = (time - now_) / slowness();
+  for (Place& place : places_) {
+    if (is_computing(place)) {
+      place.runner->left = std::max(0.0, place.runner->left - passed);
+    }
   }
-  const auto after = std::ranges::upper_bound(points_, simulated, {}, &Point::simulated);
-  const Point& last = *std::prev(after);
-  return last.host + (simulated - last.simulated) * last.slowness;
+  now_ = std::max(now_, time);
+}
+
+std::optional<int> CoreSchedule::step() {
+  const double time = next();
+  TRIREME_CHECK(time < kNever, "a core schedule without work");
+  advance_to(time);
+  if (!changes_.empty() && changes_.begin()->first <= now_) {
+    transfers_ = std::max(0.0, transfers_ + changes_.begin()->second);
+    changes_.erase(changes_.begin());
+    return std::nullopt;
+  }
+  const auto done = std::ranges::find_if(places_, [&](const Place& place) {
+    return is_computing(place) && place.runner->left <= kRounding * (1 + now_);
+  });
+  if (done != places_.end()) {
+    done->runner->done = true;
+    return done->runner->rank;
+  }
+  const auto ended = std::ranges::find_if(places_, [&](const Place& place) {
+    return is_computing(place) && !place.queue.empty() && place.turn_ends <= now_;
+  });
+  if (ended != places_.end()) {
+    end_turn(*ended);
+  }
+  return std::nullopt;
 }
 
 }  // namespace trireme::simulate

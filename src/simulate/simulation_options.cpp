@@ -76,7 +76,7 @@ std::vector<StageWork> stages_of(const TaskOptions& options, const PipelineTable
     work.gradients = {{.bytes = gradients, .axis = "data"}};
   }
   work.gradient_buckets = options.buckets;
-  return std::vector<StageWork>(static_cast<std::size_t>(table.stages), work);
+  return std::vector<StageWork>(table.stages, work);
 }
 
 TimeVariation variation_of(const VariationOptions& options) {

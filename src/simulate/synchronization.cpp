@@ -120,8 +120,7 @@ class GossipPolicy : public Policy {
   }
   void computed(int worker, std::int64_t iteration, double now,
                 std::vector<Completion>& out) override {
-    const int distance =
-        distances_.empty() ? 0 : distances_[position_of(iteration) % distances_.size()];
+    const int distance = distances_.empty() ? 0 : distances_[iteration % std::ssize(distances_)];
     const int from = (worker + workers_ - distance) % workers_;
     const int to = (worker + distance) % workers_;
     if (waiting_.erase({iteration, to}) > 0) {
@@ -367,7 +366,7 @@ std::span<const Strategy> all_strategies() {
 }
 
 bool may_start(std::span<const std::int64_t> completed, int worker, int staleness) {
-  return completed[position_of(worker)] - std::ranges::min(completed) <= staleness;
+  return completed[worker] - std::ranges::min(completed) <= staleness;
 }
 
 int group_of(int worker, std::int64_t iteration, int workers, int group_size) {

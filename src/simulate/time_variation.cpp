@@ -65,10 +65,6 @@ Jitter parse_jitter(std::string_view text) {
   return kJitters.parse("jitter", text);
 }
 
-bool TimeVariation::is_constant() const noexcept {
-  return jitter == Jitter::None && slow_workers == 0 && transient_chance == 0;
-}
-
 std::vector<std::string> problems(const TimeVariation& v) {
   std::vector<std::string> found;
   const auto check = [&](bool holds, std::string problem) {

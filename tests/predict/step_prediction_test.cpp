@@ -74,6 +74,39 @@ TEST(StepPrediction, RankIsFasterWhileOthersWait) {
   EXPECT_EQ(problems(report.trace), std::vector<std::string>{});
 }
 
+/// Two stages of a pipeline with two replicas each; every stage has one kernel of kKernel, however many ranks compute.
+double step_of_replicated_pipeline() {
+  std::vector<Program> programs;
+  for (std::int64_t rank = 0; rank < 4; ++rank) {
+    GraphBuilder b("stage");
+    ValueId x = b.input("x", {DType::F32, {64, 64}});
+    if (rank < 2) {
+      b.output("sent", b.add1("send", {b.add1("relu", {x})}, {{"to", rank + 2}, {"tag", rank}}));
+    } else {
+      x = b.add1("receive", {},
+                 {{"from", rank - 2},
+                  {"tag", rank - 2},
+                  {"shape", std::vector<std::int64_t>{64, 64}},
+                  {"dtype", std::string("f32")}});
+      b.output("y", b.add1("relu", {x}));
+    }
+    programs.push_back(make_program(b.finish()));
+  }
+  HostCosts costs = free_communication(2);
+  for (ComputeSetting& setting : costs.compute->settings) {
+    setting.kernels = {per_call("*", kKernel)};
+  }
+  return predict_step(RankPrograms::one_each(programs), Mesh({{"pipe", 2}, {"data", 2}}), costs, {})
+      .step.count;
+}
+
+TEST(StepPrediction, IsMeanOverPlacementsOfRanksOnCores) {
+  const double replicas_on_two_cores = 2 * kKernel;
+  const double replicas_on_one_core = 3 * kKernel;  // the second ones wait for the first ones' core
+  EXPECT_NEAR(step_of_replicated_pipeline(), (replicas_on_two_cores + replicas_on_one_core) / 2,
+              1e-12);
+}
+
 TEST(StepPrediction, TimesOfRankSumToStep) {
   HostCosts costs = free_communication(2);
   costs.waits = {{2, {3.3e-4}, {1e-5}}};

@@ -157,7 +157,8 @@ TEST(ProgramSimulation, IsReproducible) {
 
 TEST(ProgramSimulation, RejectsMismatches) {
   const ProgramSimulationOptions options{.compute = by_name({})};
-  expect_error(ErrorKind::Usage, "4 ranks, but the cluster flat has 2 devices",
+  expect_error(ErrorKind::Usage,
+               "4 ranks, but the cluster flat has 2 devices; use more nodes of it",
                [&] { (void)simulate_reduction(4, options, flat_cluster(2)); });
   const std::vector<Program> programs{reduce_and_compute(2), Program{}};
   const std::vector<RankGroups> groups(2, RankGroups{{"data", {0, 1}}});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <span>
 
 #include <gtest/gtest.h>
 
@@ -76,6 +77,36 @@ TEST(PlanChoice, PicksFastest) {
     EXPECT_TRUE(candidate.fits);
     EXPECT_GT(candidate.memory.count, 0);
   }
+}
+
+/// Four ranks on two cores: which ranks share one matters to stages that wait for one another, not to equal ranks.
+TEST(PlanChoice, CountsUnfavorablePlacementsOnSharedCores) {
+  RunOptions run = small_run();
+  for (ComputeSetting& setting : run.host->compute->settings) {
+    setting.kernels = {predict::per_call("*", 1e-4)};
+  }
+  const PlanChoice choice = choose_plan(run, {.ranks = {4}, .budget = kEverything});
+  const std::span<const PlanCandidate> others = std::span(choice.candidates).subspan(1);
+  EXPECT_TRUE(std::ranges::is_sorted(others, {}, &PlanCandidate::slowest));
+  const auto margin = [&](const std::string& plan) {
+    const auto found = std::ranges::find_if(
+        choice.candidates, [&](const PlanCandidate& one) { return summary_of(one.plan) == plan; });
+    return found == choice.candidates.end() ? -1 : found->slowest.count / found->step.count - 1;
+  };
+  EXPECT_NEAR(margin("data=4"), 0, 0.01);
+  EXPECT_GT(margin("pipe=2,data=2, 2 micro-batches"), 0.02);
+}
+
+TEST(PlanChoice, PicksFewestExchangesAmongClosePlansOnSharedCores) {
+  const PlanChoice choice = choose_plan(small_run(), {.ranks = {4}, .budget = kEverything});
+  const auto fastest = std::ranges::min_element(choice.candidates, {}, &PlanCandidate::slowest);
+  const double limit = fastest->slowest.count * (1 + kClosePlans);
+  EXPECT_LE(choice.best().slowest.count, limit);
+  for (const PlanCandidate& candidate : choice.candidates) {
+    EXPECT_TRUE(candidate.slowest.count > limit || candidate.exchanges >= choice.best().exchanges)
+        << summary_of(candidate.plan);
+  }
+  EXPECT_GT(choice.best().exchanges, 0U);
 }
 
 TEST(PlanChoice, IsReproducible) {

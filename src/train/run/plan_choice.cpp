@@ -41,6 +41,18 @@ std::size_t instructions_of(const train::CompiledTraining& compiled) {
   return count;
 }
 
+/// Of the rank that has most.
+std::size_t exchanges_of(const train::CompiledTraining& compiled) {
+  std::size_t most = 0;
+  for (const Program& program : compiled.step.programs()) {
+    const auto count = std::ranges::count_if(
+        program.instructions,
+        [](const Instruction& instruction) { return instruction.op->communicates; });
+    most = std::max(most, static_cast<std::size_t>(count));
+  }
+  return most;
+}
+
 class Chooser {
  public:
   Chooser(const RunOptions& run, const PlanChoiceOptions& options) : run_(run), options_(options) {
@@ -57,8 +69,9 @@ class Chooser {
       }
     }
     std::ranges::stable_sort(choice_.candidates, {}, [](const PlanCandidate& candidate) {
-      return std::pair(!candidate.fits, candidate.step.count);
+      return std::pair(!candidate.fits, candidate.slowest.count);
     });
+    prefer_few_exchanges();
     require_one();
     choice_.time = elapsed();
     return std::move(choice_);
@@ -80,8 +93,12 @@ class Chooser {
                                 {.threads = options_.threads});
       instructions_ += instructions_of(compiled);
       const Bytes memory = memory_of(compiled);
-      choice_.candidates.push_back(
-          {.plan = plan, .step = report.step, .memory = memory, .fits = memory <= limit_of(plan)});
+      choice_.candidates.push_back({.plan = plan,
+                                    .step = report.step,
+                                    .slowest = report.slowest,
+                                    .exchanges = exchanges_of(compiled),
+                                    .memory = memory,
+                                    .fits = memory <= limit_of(plan)});
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::Usage) {
         throw;
@@ -89,6 +106,25 @@ class Chooser {
       reason_ = reason_.empty() ? error.what() : reason_;
       ++choice_.unsuitable;
     }
+  }
+
+  /// Where ranks share cores, with one another or with the threads that move their data.
+  void prefer_few_exchanges() {
+    std::vector<PlanCandidate>& all = choice_.candidates;
+    if (all.empty() || !all.front().fits || !shares_cores(all.front().plan)) {
+      return;
+    }
+    const double limit = all.front().slowest.count * (1 + kClosePlans);
+    const auto close = std::ranges::find_if(
+        all, [&](const PlanCandidate& one) { return !one.fits || one.slowest.count > limit; });
+    const auto few = std::min_element(
+        all.begin(), close, [](const auto& a, const auto& b) { return a.exchanges < b.exchanges; });
+    std::rotate(all.begin(), few, few + 1);
+  }
+
+  [[nodiscard]] bool shares_cores(const Plan& plan) const {
+    const int ranks = plan.mesh.devices();
+    return ranks > 1 && ranks * std::max(1, options_.threads) >= run_.host.value().cores;
   }
 
   /// An explicit limit applies to each rank; the machine's available memory to all together.
