@@ -18,6 +18,7 @@
 #include "trireme/kernel_rates.h"
 #include "trireme/plan.h"
 #include "trireme/recompute_choice.h"
+#include "trireme/training_recipe.h"
 #include "trireme/valid.h"
 
 namespace trireme {
@@ -69,7 +70,7 @@ struct Workload {
       "bf16";  ///< of matrix products: bf16, f16, f8, f4, …; attention is 16 bits wide at least
   /// Fused attention never writes its scores to memory.
   enum class Attention : std::uint8_t { Fused, Unfused } attention = Attention::Fused;
-  double gradient_bytes = 4;  ///< per parameter, as reduced between data-parallel ranks
+  TrainingRecipe recipe{};
   /// Whether communication of each kind overlaps with computation; if not, computation waits for it.
   bool overlap_data = true;
   bool overlap_tensor = false;
@@ -160,7 +161,13 @@ struct BlockCost {
   double context = 0;
   double expert = 0;
   double activation_bytes = 0;  ///< kept from forward to backward
-  double working_bytes = 0;     ///< needed while the block runs
+  double working_bytes = 0;     ///< needed beyond that while the block runs
+  // Of Trireme's own programs only.
+  double whole_bytes = 0;        ///< all that the backward pass reads, recomputed or not
+  double received_bytes = 0;     ///< the part of activation_bytes that other ranks sent
+  double working_gradients = 0;  ///< bytes of gradients that exist when working_bytes do
+  double delayed_bytes = 0;  ///< kept instead of activation_bytes for a delayed gradient of weights
+  double delayed_received = 0;  ///< the same, gathered from other ranks
 
   [[nodiscard]] double compute() const noexcept {
     return forward + backward_input + backward_weight + recompute;
@@ -192,6 +199,8 @@ class TransformerCost {
   [[nodiscard]] const Workload& workload() const noexcept { return work_; }
   [[nodiscard]] const Cluster& cluster() const noexcept { return cluster_; }
   [[nodiscard]] const Efficiency& efficiency() const noexcept { return eff_; }
+  /// Of the optimizer, per parameter.
+  [[nodiscard]] double state_bytes() const noexcept { return state_bytes_; }
 
   /// Requires that misfit() finds nothing.
   [[nodiscard]] StepCost step(const ParallelLayout& layout) const;
@@ -230,6 +239,10 @@ class TransformerCost {
   void add_block_communication(const ParallelLayout& layout, BlockCost& cost) const;
   [[nodiscard]] BlockCost block(const ParallelLayout& layout, double hidden, double used) const;
   [[nodiscard]] double kept_bytes(const ParallelLayout& layout, double hidden, double used) const;
+  struct FeedForward;
+  void hold_as_programs(const ParallelLayout& layout, const FeedForward& part,
+                        BlockCost& cost) const;
+  void hold_as_programs(const ParallelLayout& layout, Blocks& blocks) const;
   [[nodiscard]] Pass pass(const ParallelLayout& layout, const Blocks& blocks) const;
   [[nodiscard]] double context_seconds(const ParallelLayout& layout, double passes,
                                        const BlockCost& cost) const;
@@ -242,6 +255,16 @@ class TransformerCost {
   [[nodiscard]] double parameters_per_rank(const ParallelLayout& layout) const;
   void add_memory(const ParallelLayout& layout, const Blocks& blocks, double parameters,
                   StepCost& cost) const;
+  struct HeldStage;
+  using Memory = std::array<double, kCostedMemory>;
+  [[nodiscard]] Memory program_memory(const ParallelLayout& layout, const Blocks& blocks,
+                                      const HeldStage& stage) const;
+  [[nodiscard]] Memory program_memory(const ParallelLayout& layout, const Blocks& blocks) const;
+  [[nodiscard]] Memory program_memory(const ParallelLayout& layout, const Blocks& blocks,
+                                      const StageShape& shape) const;
+  [[nodiscard]] bool runs_own_programs() const {
+    return work_.recipe.software == TrainingRecipe::Software::Trireme;
+  }
   [[nodiscard]] double tokens(const ParallelLayout& layout) const {
     return layout.microbatch * length_ / layout.context;
   }

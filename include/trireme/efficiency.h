@@ -49,11 +49,6 @@ struct Efficiency {
 /// What is wrong, in words; empty if nothing.
 [[nodiscard]] std::vector<std::string> problems(const Efficiency& efficiency);
 
-/// The part of a `.cluster.json` text that describes it. Reads back as an equal value.
-[[nodiscard]] std::string to_text(const Efficiency& efficiency);
-/// Throws Error(Input) that names the line or the field; the result has no problems().
-[[nodiscard]] Efficiency parse_efficiency(std::string_view text);
-
 /// The efficiency of a device preset ("a100"), fitted to published training runs, or a plain default if no runs are
 /// known. `source` says which.
 [[nodiscard]] Efficiency default_efficiency(std::string_view device);

@@ -16,6 +16,7 @@ struct PlannerOptions {
   std::int64_t length = 0;          ///< 0: the model's context
   std::string dtype{};              ///< empty: see plan_dtype()
   std::string attention = "fused";  ///< or "unfused": scores go through memory
+  std::string recipe = "trireme";   ///< whose memory and gradients: see parse_recipe()
   bool overlap_tensor = false;
   std::string memory_limit{};  ///< "": most of a device's memory
   double watts = 0;            ///< of a device; 0: the cluster's

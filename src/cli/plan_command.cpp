@@ -41,61 +41,69 @@ struct PlanArguments {
   bool json = false;
 };
 
-/// What `trireme train` would need for the plan on its fullest rank: its programs keep other tensors than the closed form
-/// assumes. Nothing if it cannot run the plan, or the model or the dtype.
-std::optional<MemoryUse> predict_own_memory(const TransformerCost& cost,
-                                            const RankedLayout& layout) {
+/// What `trireme train` needs for the plan on its fullest rank. Throws Error(Usage) if it cannot run it.
+MemoryUse predict_own_memory(const TransformerCost& cost, const RankedLayout& layout) {
   TrainSettings settings;
   settings.batch = cost.workload().batch;
   settings.length = cost.workload().length;
   settings.dtype = cost.workload().dtype;
-  NamedModel model;
-  model.config = cost.model().model;
-  model.is_preset = true;
-  try {
-    require(cost.model().is_buildable(), "no graph can be built");
-    const Plan plan = to_plan(layout, cost.workload(), static_cast<int>(cost.model().model.layers));
-    return predict_memory(make_train_step(settings, model, plan), plan).largest().use;
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::Usage) {
-      throw;
-    }
-    return std::nullopt;
-  }
+  const NamedModel model{.config = cost.model().model, .is_preset = true};
+  require(cost.model().is_buildable(), "no graph can be built");
+  const Plan plan = to_plan(layout, cost.workload(), static_cast<int>(cost.model().model.layers));
+  return predict_memory(make_train_step(settings, model, plan), plan).largest().use;
 }
 
-/// The same for the plans of a search, each predicted once.
+/// The same for the plans of a search, each predicted once. Of those that cannot run, tells why.
 class OwnMemory {
  public:
   OwnMemory(const TransformerCost& cost, const PlanSearch& search)
       : cost_(cost), search_(search), known_(search.best.size()) {}
 
   const std::optional<MemoryUse>& of(std::size_t plan) {
-    std::optional<std::optional<MemoryUse>>& known = known_.at(plan);
-    if (!known) {
-      known = predict_own_memory(cost_, search_.best[plan]);
+    if (!known_.at(plan)) {
+      known_[plan] = predict(plan);
     }
-    return *known;
+    return *known_[plan];
   }
 
  private:
+  std::optional<MemoryUse> predict(std::size_t plan) {
+    try {
+      return predict_own_memory(cost_, search_.best[plan]);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::Usage) {
+        throw;
+      }
+      if (reason_ != error.what()) {
+        reason_ = error.what();
+        std::cerr << fmt::format("trireme: trireme train cannot run plan {}: {}\n", plan + 1,
+                                 reason_);
+      }
+      return std::nullopt;
+    }
+  }
+
   const TransformerCost& cost_;  // both outlive this object, which is local to a command
   const PlanSearch& search_;
   std::vector<std::optional<std::optional<MemoryUse>>> known_;
+  std::string reason_;
 };
 
-/// The first plan that fits under `trireme train` too; the first one if none does.
+/// The first plan that runs and fits under `trireme train` too; the first one if none does.
 std::size_t first_to_run(OwnMemory& memory, const PlanSearch& search) {
+  const Bytes limit{static_cast<std::int64_t>(search.memory_limit)};
   for (std::size_t i = 0; i < search.best.size(); ++i) {
     const std::optional<MemoryUse>& use = memory.of(i);
-    if (!use || static_cast<double>(use->peak.count) <= search.memory_limit) {
+    if (use && use->peak <= limit) {
       return i;
     }
-    std::cerr << fmt::format("trireme: plan {} needs {} under trireme train, more than {}\n", i + 1,
-                             to_text(use->peak),
-                             to_text(Bytes{static_cast<std::int64_t>(search.memory_limit)}));
+    if (use) {
+      std::cerr << fmt::format("trireme: plan {} needs {} under trireme train, more than {}\n",
+                               i + 1, to_text(use->peak), to_text(limit));
+    }
   }
-  std::cerr << "trireme: writing plan 1 although no listed plan fits; list more with --keep\n";
+  std::cerr
+      << "trireme: writing plan 1 although no listed plan runs and fits; list more with --keep\n";
   return 0;
 }
 
@@ -204,6 +212,8 @@ void add_options(Command& command, PlanArguments& args) {
                      "or f32 if the device has no bf16)");
   command.add_option("--attention", args.planner.attention, "unfused: scores go through memory")
       ->choices({"fused", "unfused"});
+  command.add_option("--recipe", args.planner.recipe, "whose memory and gradients")
+      ->choices({"trireme", "megatron"});
   command.add_flag("--overlap-tensor", args.planner.overlap_tensor,
                    "tensor-parallel communication overlaps with computation");
   command.add_option("--memory-limit", args.planner.memory_limit,

@@ -12,8 +12,6 @@
 namespace trireme {
 namespace {
 
-constexpr std::string_view kEfficiencyText = "efficiency";
-
 struct ShareField {
   const char* name;
   double Efficiency::*member;
@@ -127,15 +125,17 @@ std::vector<std::string> problems(const Efficiency& efficiency) {
     }
   }
   for (const CountField& field : kCounts) {
-    if (efficiency.*field.member < (field.member == &Efficiency::units ? 0 : 1)) {
-      found.push_back(fmt::format("{} is {}", field.name, efficiency.*field.member));
+    const int least = field.member == &Efficiency::units ? 0 : 1;
+    if (efficiency.*field.member < least) {
+      found.push_back(fmt::format("{} is {}; expected at least {}", field.name,
+                                  efficiency.*field.member, least));
     }
   }
   for (const double value :
        {efficiency.depth, efficiency.launch.count, efficiency.step.count, efficiency.contention}) {
     if (!(value >= 0 && std::isfinite(value))) {
-      found.push_back(
-          fmt::format("depth, launch_seconds, step_seconds or contention is {}", value));
+      found.push_back(fmt::format(
+          "depth, launch_seconds, step_seconds or contention is {}; expected at least 0", value));
     }
   }
   return found;
@@ -173,16 +173,6 @@ Efficiency read_efficiency(const Json& value, std::string_view what, const std::
   e.contention = object.optional_number("contention").value_or(e.contention);
   e.source = object.optional_text("source");
   return e;
-}
-
-std::string to_text(const Efficiency& efficiency) {
-  return efficiency_to_json(efficiency).dump(2) + "\n";
-}
-
-Efficiency parse_efficiency(std::string_view text) {
-  Efficiency efficiency = read_efficiency(parse_json(text, kEfficiencyText), kEfficiencyText, "");
-  require_valid(efficiency, ErrorKind::Input, kEfficiencyText);
-  return efficiency;
 }
 
 Efficiency default_efficiency(std::string_view device) {

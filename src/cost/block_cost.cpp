@@ -26,10 +26,6 @@ constexpr double kScoreBytesBackward = 17;
 constexpr double kLossBytes = 10;       // per logit, forward and again backward
 constexpr double kFusedBackward = 2.5;  // FLOPs of a fused attention's backward over its forward
 
-// Of Adam, in f32, per parameter.
-constexpr double kMomentBytes = 8;
-constexpr double kMasterBytes = 4;  // weights beside narrower ones
-
 /// Launching embedding, final norm, logits and loss of a micro-batch, forward and backward, in forward passes of a
 /// block. Unlike the launches of blocks they add to the device's time: fitted to vTrain's profiles of single kernels.
 constexpr double kEndLaunches = 2;
@@ -48,7 +44,8 @@ TransformerCost::TransformerCost(Architecture model, Workload work, Cluster clus
   work_.length = work_.length > 0 ? work_.length : m.context;
   length_ = static_cast<double>(work_.length);
   word_ = word_of(work_.dtype);
-  state_bytes_ = kMomentBytes + (word_ < kMasterBytes ? kMasterBytes : 0);
+  state_bytes_ = work_.recipe.moment_bytes +
+                 (word_ < work_.recipe.master_bytes ? work_.recipe.master_bytes : 0);
   h_ = static_cast<double>(m.width);
   q_ = static_cast<double>(m.heads * m.head_width);
   kv_ = static_cast<double>(m.key_heads * m.head_width);
@@ -230,6 +227,9 @@ TransformerCost::Blocks TransformerCost::blocks(const ParallelLayout& layout) co
   blocks.head_launch = kEndLaunches * eff_.launch.count;
   blocks.head_memory_bound = 2 * loss;
   blocks.head_bytes = m * (6 * vocabulary + word_ * h_);
+  if (runs_own_programs()) {
+    hold_as_programs(layout, blocks);
+  }
   return blocks;
 }
 

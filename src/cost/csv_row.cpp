@@ -11,7 +11,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/indexed_vector.h"
 #include "base/text.h"
 #include "trireme/error.h"
 
@@ -102,7 +101,7 @@ std::size_t CsvRow::choice(const std::string& column, std::span<const std::strin
     throw Error(ErrorKind::Input, fmt::format("line {}: {}: unknown value '{}'; use one of: {}",
                                               line_, column, text(column), fmt::join(names, " ")));
   }
-  return position_of(found - names.begin());
+  return found - names.begin();
 }
 
 }  // namespace trireme

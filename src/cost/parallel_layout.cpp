@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include "base/enum_names.h"
-#include "base/indexed_vector.h"
 #include "trireme/cost.h"
 #include "trireme/error.h"
 
@@ -71,13 +70,13 @@ std::string mesh_text(const ParallelLayout& layout) {
 std::vector<int> deal_blocks(int blocks, int pipe, int chunks) {
   const int stages = pipe * chunks;
   if (blocks % stages == 0) {
-    return std::vector<int>(static_cast<std::size_t>(stages), blocks / stages);
+    return std::vector<int>(stages, blocks / stages);
   }
   const int each = (blocks + 2) / stages;
   const int more = (blocks + 2) % stages;
-  std::vector<int> dealt(static_cast<std::size_t>(stages), each);
+  std::vector<int> dealt(stages, each);
   for (int i = 0; i < more; ++i) {
-    ++dealt[position_of(i)];  // stage s is on rank s mod pipe: each rank in turn
+    ++dealt[i];  // stage s is on rank s mod pipe: each rank in turn
   }
   --dealt.front();
   --dealt.back();

@@ -105,18 +105,18 @@ void apply_software(const CsvRow& row, MeasuredRun& run) {
   }
   run.work.overlap_tensor = run.work.overlap_pipe =
       has(source, "Bridge") || has(notes, "AsyncTP") || has(notes, "async TP");
-  run.work.gradient_bytes = run.work.dtype == "f16" ? 2 : 4;
+  run.work.recipe.gradient_bytes = run.work.dtype == "f16" ? 2 : 4;
   run.layout.sequence =
       has(notes, "sequence parallel=yes") || has(source, "torchtitan") || has(source, "Bridge");
   if (has(notes, "FULL_SHARD") || has(run.model.model.name, "ZeRO-3") ||
       has(source, "torchtitan") || has(notes, "FSDP=64")) {
     run.layout.zero = 3;
-    run.work.gradient_bytes = 2;
+    run.work.recipe.gradient_bytes = 2;
     run.work.flat_gathers = megatron2021;
     run.work.overlap_data = true;
   } else if (has(notes, "SHARD_GRAD_OP")) {
     run.layout.zero = 2;
-    run.work.gradient_bytes = 2;
+    run.work.recipe.gradient_bytes = 2;
   } else if (has(notes, "ZeRO-1") || has(source, "Bridge")) {
     run.layout.zero = 1;
   }

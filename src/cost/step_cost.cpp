@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/indexed_vector.h"
+#include "cost/in_flight.h"
 #include "cost/smooth_max.h"
 #include "cost/step_counts.h"
 #include "cost/word.h"
@@ -124,34 +125,6 @@ double pipeline_seconds(const ParallelLayout& layout, double n, const StageTimes
   return 0;
 }
 
-/// The most micro-batches whose activations the first rank keeps at one time.
-double in_flight(const ParallelLayout& layout, double n) {
-  const double p = layout.pipe;
-  switch (layout.schedule) {
-    case PipelineForm::Gpipe:
-      return n;
-    case PipelineForm::ZbH2:
-      return std::min(n, 2 * p - 1);
-    case PipelineForm::Interleaved:
-      return std::min(n, p * (1 + (p - 1) / (p * layout.chunks)));
-    default:
-      return std::min(n, p);
-  }
-}
-
-/// The same of the last rank, which starts the backward pass of a micro-batch right after its forward pass.
-double in_flight_last(const ParallelLayout& layout, double n) {
-  switch (layout.schedule) {
-    case PipelineForm::Naive:
-    case PipelineForm::OneFOneB:
-      return 1;
-    case PipelineForm::Interleaved:
-      return std::min(n, layout.pipe * (1 - 1.0 / layout.chunks) + 1.0 / layout.chunks);
-    default:
-      return in_flight(layout, n);
-  }
-}
-
 }  // namespace
 
 double TransformerCost::parameters_per_rank(const ParallelLayout& layout) const {
@@ -179,7 +152,7 @@ double TransformerCost::reduce_seconds(const ParallelLayout& layout, double para
   const GroupShape group = data_group(layout);
   const double rounds = layout.zero == 2 ? microbatches_of(layout, work_) : 1;
   const double overlapped = work_.overlap_data ? rounds * eff_.overlap * backward : 0;
-  const double gradients = parameters * work_.gradient_bytes;
+  const double gradients = parameters * work_.recipe.gradient_bytes;
   const double buckets =
       layout.bucket.count > 0 ? std::ceil(gradients / static_cast<double>(layout.bucket.count)) : 1;
   const double reduce = layout.zero == 0 ? links_.allreduce(group, gradients / buckets)
@@ -205,7 +178,8 @@ double TransformerCost::data_seconds(const ParallelLayout& layout, double parame
   const GroupShape rings = flat ? GroupShape{.ranks = group.ranks, .per_node = 1} : group;
   const double blocks = static_cast<double>(model_.model.layers) / layout.pipe;
   const double gather = links_.allgather(rings, parameters * word_ / blocks);
-  const double scatter = links_.reduce_scatter(rings, parameters * work_.gradient_bytes / blocks);
+  const double scatter =
+      links_.reduce_scatter(rings, parameters * work_.recipe.gradient_bytes / blocks);
   const double all = microbatches_of(layout, work_) * blocks * (2 * gather + scatter);
   const double beside = work_.overlap_data ? eff_.overlap * pipeline : 0;
   return smooth_max(all, beside) - beside + gather + scatter;
@@ -227,6 +201,10 @@ double TransformerCost::message_seconds(const ParallelLayout& layout, double mic
 
 void TransformerCost::add_memory(const ParallelLayout& layout, const Blocks& blocks,
                                  double parameters, StepCost& cost) const {
+  if (runs_own_programs()) {
+    cost.memory = program_memory(layout, blocks);
+    return;
+  }
   const double n = microbatches_of(layout, work_);
   const double kept = (dense_blocks_ * blocks.dense.activation_bytes +
                        mixture_blocks_ * blocks.mixture.activation_bytes) /
@@ -234,7 +212,7 @@ void TransformerCost::add_memory(const ParallelLayout& layout, const Blocks& blo
   const double ranks = shards(layout);
   part(cost, CostedMemory::Parameters) = parameters * word_ / (layout.zero >= 3 ? ranks : 1);
   part(cost, CostedMemory::Gradients) =
-      parameters * work_.gradient_bytes / (layout.zero >= 2 ? ranks : 1);
+      parameters * work_.recipe.gradient_bytes / (layout.zero >= 2 ? ranks : 1);
   part(cost, CostedMemory::OptimizerState) =
       parameters * state_bytes_ / (layout.zero >= 1 ? ranks : 1);
   const double first = in_flight(layout, n) * kept + (layout.pipe == 1 ? blocks.head_bytes : 0);
@@ -244,8 +222,8 @@ void TransformerCost::add_memory(const ParallelLayout& layout, const Blocks& blo
   part(cost, CostedMemory::Communication) =
       layout.zero >= 3 ? 2 * word_ * block_parameters_ / layout.tensor : 0;
   // One bucket is filled while another is reduced.
-  part(cost, CostedMemory::Communication) +=
-      std::min(2 * static_cast<double>(layout.bucket.count), parameters * work_.gradient_bytes);
+  part(cost, CostedMemory::Communication) += std::min(2 * static_cast<double>(layout.bucket.count),
+                                                      parameters * work_.recipe.gradient_bytes);
 }
 
 StepCost TransformerCost::step(const ParallelLayout& layout) const {
@@ -324,14 +302,19 @@ StageCost TransformerCost::stage(const ParallelLayout& layout, const Blocks& blo
               set(TimePart::Update,
                   rates_.moving(parameters * kOptimizerBytes / (layout.zero >= 1 ? ranks : 1)));
 
+  if (runs_own_programs()) {
+    cost.memory = program_memory(layout, blocks, shape);
+    return cost;
+  }
   const double kept = share * (dense_blocks_ * blocks.dense.activation_bytes +
                                mixture_blocks_ * blocks.mixture.activation_bytes);
   cost.memory = {
-      parameters * word_, parameters * work_.gradient_bytes / (layout.zero >= 2 ? ranks : 1),
+      parameters * word_, parameters * work_.recipe.gradient_bytes / (layout.zero >= 2 ? ranks : 1),
       parameters * state_bytes_ / (layout.zero >= 1 ? ranks : 1),
       shape.in_flight * kept + std::max(blocks.dense.working_bytes, blocks.mixture.working_bytes) +
           head * blocks.head_bytes,
-      std::min(2 * static_cast<double>(layout.bucket.count), parameters * work_.gradient_bytes)};
+      std::min(2 * static_cast<double>(layout.bucket.count),
+               parameters * work_.recipe.gradient_bytes)};
   return cost;
 }
 

@@ -48,12 +48,12 @@ StepTraffic TransformerCost::sent(const ParallelLayout& layout) const {
   const double ends = 2 * 2 * share_of_others(layout.tensor) * word_ * tokens(layout) * h_;
   const double dispatched = 4 * share_of_others(layout.expert) * word_ * tokens(layout) * h_ *
                             static_cast<double>(model_.model.experts_per_token) / layout.tensor;
-  return {
-      .gradient = (layout.zero == 0 ? 2 : rounds) * to_others * parameters * work_.gradient_bytes,
-      .parameter = gathers * to_others * parameters * word_,
-      .activation = n * ((dense_blocks_ + mixture_blocks_) / p * sent_by_block(layout) +
-                         mixture_blocks_ / p * dispatched + ends / p +
-                         2 * boundaries * word_ * tokens(layout) * h_ / layout.tensor)};
+  return {.gradient = (layout.zero == 0 ? 2 : rounds) * to_others * parameters *
+                      work_.recipe.gradient_bytes,
+          .parameter = gathers * to_others * parameters * word_,
+          .activation = n * ((dense_blocks_ + mixture_blocks_) / p * sent_by_block(layout) +
+                             mixture_blocks_ / p * dispatched + ends / p +
+                             2 * boundaries * word_ * tokens(layout) * h_ / layout.tensor)};
 }
 
 }  // namespace trireme

@@ -67,9 +67,9 @@ std::vector<LargeTensor> activations(const TransformerCost& cost, const Parallel
 double bytes_of(CostedMemory part, const TransformerCost& cost) {
   switch (part) {
     case CostedMemory::Gradients:
-      return cost.workload().gradient_bytes;
+      return cost.workload().recipe.gradient_bytes;
     case CostedMemory::OptimizerState:
-      return 12;
+      return cost.state_bytes();
     default:
       return 2;
   }

@@ -110,8 +110,7 @@ Elimination::Operand Elimination::operand(const Scope& scope, const Step& step) 
   std::size_t stride = 1;
   for (auto node = scope.nodes.rbegin(); node != scope.nodes.rend(); ++node) {
     const auto at = std::ranges::find(step.neighbors, *node);
-    (at == step.neighbors.end() ? result.stride
-                                : strides[position_of(at - step.neighbors.begin())]) = stride;
+    (at == step.neighbors.end() ? result.stride : strides[at - step.neighbors.begin()]) = stride;
     stride *= strategies(*node);
   }
   result.offsets = {0};
@@ -135,7 +134,7 @@ std::vector<int> Elimination::solve(const NodeCosts& costs) {
   for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
     std::size_t i = 0;
     for (const int neighbor : step->neighbors) {
-      i = i * strategies(neighbor) + position_of(chosen[neighbor]);
+      i = i * strategies(neighbor) + chosen[neighbor];
     }
     chosen[step->node] = step->best[i];
   }

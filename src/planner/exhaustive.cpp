@@ -4,8 +4,6 @@
 
 #include <array>
 
-#include "base/indexed_vector.h"
-
 namespace trireme::planner {
 namespace {
 
@@ -26,7 +24,7 @@ class Exhaustive {
     if (decision == Decision::Pipe) {
       blocks_ = cost_.blocks(layout_);
     }
-    std::vector<int>& choices = choices_[position_of(index)];
+    std::vector<int>& choices = choices_[index];
     space_.choices(decision, layout_, choices);
     for (const int value : choices) {
       space_.set(decision, value, layout_);

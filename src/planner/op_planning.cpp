@@ -46,11 +46,11 @@ class OpProblemBuilder {
     bool has_gradient = false;
     for (const ValueId input : node.inputs) {
       add_stored(input);
-      has_gradient = has_gradient || trained_[position_of(input)];
+      has_gradient = has_gradient || trained_[input];
     }
     for (const ValueId output : node.outputs) {
-      trained_[position_of(output)] = has_gradient;
-      maker_[position_of(output)] = static_cast<int>(result_.ops.size());
+      trained_[output] = has_gradient;
+      maker_[output] = static_cast<int>(result_.ops.size());
     }
     add_op({.value = node.outputs.front(),
             .node = id,
@@ -63,11 +63,11 @@ class OpProblemBuilder {
 
   void add_stored(ValueId id) {
     const Value& value = graph_.value(id);
-    if (value.origin == Origin::Node || maker_[position_of(id)] >= 0) {
+    if (value.origin == Origin::Node || maker_[id] >= 0) {
       return;
     }
-    trained_[position_of(id)] = value.origin == Origin::Parameter;
-    maker_[position_of(id)] = static_cast<int>(result_.ops.size());
+    trained_[id] = value.origin == Origin::Parameter;
+    maker_[id] = static_cast<int>(result_.ops.size());
     add_op({.value = id, .node = {}, .strategies = strategies_of(value, rates_, costs_)});
   }
 
@@ -82,11 +82,11 @@ class OpProblemBuilder {
   }
 
   void add_edge(ValueId id, int reader, std::size_t input) {
-    const int from = maker_[position_of(id)];
+    const int from = maker_[id];
     const std::size_t result = result_of(id, from);
     StrategyProblem::Edge edge{.from = from, .to = reader, .cost = {}};
-    for (const OpStrategy& made : result_.ops[position_of(from)].strategies) {
-      for (const OpStrategy& read : result_.ops[position_of(reader)].strategies) {
+    for (const OpStrategy& made : result_.ops[from].strategies) {
+      for (const OpStrategy& read : result_.ops[reader].strategies) {
         edge.cost.push_back(edge_seconds(id, made.outputs[result], read, input));
       }
     }
@@ -94,12 +94,12 @@ class OpProblemBuilder {
   }
 
   [[nodiscard]] std::size_t result_of(ValueId id, int maker) const {
-    const NodeId node = result_.ops[position_of(maker)].node;
+    const NodeId node = result_.ops[maker].node;
     if (!node.valid()) {
       return 0;
     }
     const std::vector<ValueId>& outputs = graph_.node(node).outputs;
-    return static_cast<std::size_t>(std::ranges::find(outputs, id) - outputs.begin());
+    return std::ranges::find(outputs, id) - outputs.begin();
   }
 
   /// The backward pass reads the value again, and reshards it again.
@@ -108,7 +108,7 @@ class OpProblemBuilder {
     const auto bytes = static_cast<double>(size_of(graph_.value(id).type).count);
     const AxisDims& needed = read.inputs[input];
     const double forward = costs_.change(made, needed, bytes);
-    if (!trained_[position_of(id)]) {
+    if (!trained_[id]) {
       return forward;
     }
     AxisDims gradient = needed;
@@ -122,8 +122,8 @@ class OpProblemBuilder {
   const Graph& graph_;
   DeviceRates rates_;
   PlacementCosts costs_;
-  std::vector<bool> trained_;  ///< by value
-  std::vector<int> maker_;     ///< by value: in the problem; -1: not yet
+  IndexedVector<ValueId, bool> trained_;
+  IndexedVector<ValueId, int> maker_;  ///< its number in the problem; -1: not yet
   OpProblem result_;
 };
 
@@ -157,7 +157,7 @@ Plan plan_of(const Graph& step, const Mesh& mesh, const OpProblem& ops,
   }
   for (std::size_t i = 0; i < ops.ops.size(); ++i) {
     const PlannedOp& op = ops.ops[i];
-    const OpStrategy& strategy = op.strategies[position_of(strategies[i])];
+    const OpStrategy& strategy = op.strategies[strategies[i]];
     for (std::size_t k = 0; k < strategy.outputs.size(); ++k) {
       const ValueId id = op.node.valid() ? step.node(op.node).outputs[k] : op.value;
       plan.values.push_back(assignment_of(step.value(id), strategy.outputs[k], mesh));

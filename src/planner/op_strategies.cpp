@@ -53,7 +53,7 @@ bool fits(const AxisDims& placement, const Shape& shape, const PlacementCosts& c
 /// The strategies of one node.
 class NodeStrategies {
  public:
-  NodeStrategies(const Graph& graph, const Node& node, const std::vector<bool>& trained,
+  NodeStrategies(const Graph& graph, const Node& node, const IndexedVector<ValueId, bool>& trained,
                  const DeviceRates& rates, const PlacementCosts& costs)
       : graph_(graph),
         node_(node),
@@ -62,7 +62,7 @@ class NodeStrategies {
         factors_(factors_of(graph, node)),
         work_(work_of(graph, node)) {
     for (const ValueId input : node.inputs) {
-      gradients_ += trained[position_of(input)] ? 1 : 0;
+      gradients_ += trained[input] ? 1 : 0;
     }
   }
 
@@ -81,8 +81,8 @@ class NodeStrategies {
 
   /// The factor that shards of a dimension follow: the outermost one that is longer than 1.
   [[nodiscard]] std::int32_t leading(const std::vector<std::int32_t>& dim) const {
-    const auto longer = std::ranges::find_if(
-        dim, [&](std::int32_t f) { return factors_.factors[position_of(f)].size != 1; });
+    const auto longer =
+        std::ranges::find_if(dim, [&](std::int32_t f) { return factors_.factors[f].size != 1; });
     return longer == dim.end() ? -1 : *longer;
   }
 
@@ -100,7 +100,7 @@ class NodeStrategies {
   }
 
   [[nodiscard]] bool may_shard(const AxisDims& choice, int number) const {
-    const Factor& factor = factors_.factors[position_of(number)];
+    const Factor& factor = factors_.factors[number];
     const bool free = factor.split == Factor::Split::Free;
     return free && factor.size > 1 && leads_everywhere(number) &&
            divides(choice, number, factor.size, costs_);
@@ -237,8 +237,8 @@ std::vector<OpStrategy> strategies_of(const Value& value, const DeviceRates& rat
 }
 
 std::vector<OpStrategy> strategies_of(const Graph& graph, const Node& node,
-                                      const std::vector<bool>& trained, const DeviceRates& rates,
-                                      const PlacementCosts& costs) {
+                                      const IndexedVector<ValueId, bool>& trained,
+                                      const DeviceRates& rates, const PlacementCosts& costs) {
   return NodeStrategies(graph, node, trained, rates, costs).run();
 }
 

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "base/indexed_vector.h"
 #include "planner/placement_costs.h"
 #include "trireme/graph.h"
 #include "trireme/op_strategy.h"
@@ -24,7 +25,7 @@ struct DeviceRates {
                                                     const PlacementCosts& costs);
 /// Of a node; `trained` says of each value whether it has a gradient.
 [[nodiscard]] std::vector<OpStrategy> strategies_of(const Graph& graph, const Node& node,
-                                                    const std::vector<bool>& trained,
+                                                    const IndexedVector<ValueId, bool>& trained,
                                                     const DeviceRates& rates,
                                                     const PlacementCosts& costs);
 

@@ -77,6 +77,8 @@ TransformerCost make_cost(const PlannerOptions& o, Cluster cluster) {
                 .dtype = plan_dtype(o, cluster),
                 .attention = parsed("--attention", o.attention, parse_attention),
                 .overlap_tensor = o.overlap_tensor};
+  work.recipe = parsed("--recipe", o.recipe,
+                       [&](const std::string& text) { return parse_recipe(text, work.dtype); });
   work.batch = parsed("--batch", o.batch,
                       [&](const std::string& text) { return parse_batch(text, work.length); });
   return {model, work, cluster, efficiency_of(cluster)};

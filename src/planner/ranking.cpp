@@ -36,8 +36,7 @@ std::string explain(const StepCost& cost, const StepCost& first) {
 
 }  // namespace
 
-Ranking::Ranking(const TransformerCost& cost, const SearchOptions& options)
-    : keep_(static_cast<std::size_t>(options.keep)) {
+Ranking::Ranking(const TransformerCost& cost, const SearchOptions& options) : keep_(options.keep) {
   const std::optional<Bytes> memory = cost.cluster().device.memory;
   if (!options.memory_bytes && !memory) {
     throw Error(ErrorKind::Usage, fmt::format("the memory of {} is not known; give --memory-limit",

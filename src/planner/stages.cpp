@@ -40,7 +40,7 @@ class StageTable {
     const std::int64_t begin = first;
     const std::int64_t before =
         begin * layers_ - begin * (begin - 1) / 2;  // stages that begin earlier
-    return seconds_[position_of(before + last - first - 1) * sizes_.size() + size];
+    return seconds_[(before + last - first - 1) * sizes_.size() + size];
   }
   [[nodiscard]] std::set<double> distinct() const {
     std::set<double> values(seconds_.begin(), seconds_.end());
@@ -51,7 +51,7 @@ class StageTable {
  private:
   int layers_;
   std::vector<int> sizes_;
-  std::vector<double> seconds_;
+  IndexedVector<std::int64_t, double> seconds_;  ///< by stage and size
 };
 
 /// The cheapest split with no stage above a limit.
@@ -85,8 +85,8 @@ class LimitedSplit {
   }
 
  private:
-  [[nodiscard]] std::size_t state(int layers, int devices) const {
-    return position_of(std::int64_t{layers} * (options_.devices + 1) + devices);
+  [[nodiscard]] std::int64_t state(int layers, int devices) const {
+    return std::int64_t{layers} * (options_.devices + 1) + devices;
   }
 
   /// The best last stage of the first `last` layers on `used` devices.
@@ -167,7 +167,7 @@ class Profile {
 
   /// The activations of a layer and their gradients.
   [[nodiscard]] double link(int after) const {
-    return 2 * layers_[position_of(after - 1)].activation_bytes / rate_;
+    return 2 * layers_[after - 1].activation_bytes / rate_;
   }
 
  private:
@@ -213,8 +213,8 @@ class PipedreamTable {
   }
 
  private:
-  [[nodiscard]] std::size_t state(int layers, int devices) const {
-    return position_of(std::int64_t{layers} * (devices_ + 1) + devices);
+  [[nodiscard]] std::int64_t state(int layers, int devices) const {
+    return std::int64_t{layers} * (devices_ + 1) + devices;
   }
 
   /// The best last stage of the first `last` layers on `used` devices, and how often it is replicated.

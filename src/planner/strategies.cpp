@@ -11,7 +11,6 @@
 
 #include <fmt/format.h>
 
-#include "base/indexed_vector.h"
 #include "planner/elimination.h"
 #include "trireme/error.h"
 #include "trireme/placement_search.h"
@@ -33,8 +32,8 @@ void check(const StrategyProblem& problem) {
   for (const StrategyProblem::Edge& edge : problem.edges) {
     const bool known = edge.from >= 0 && edge.from < count && edge.to >= 0 && edge.to < count &&
                        edge.from != edge.to;
-    if (!known || edge.cost.size() != problem.nodes[position_of(edge.from)].cost.size() *
-                                          problem.nodes[position_of(edge.to)].cost.size()) {
+    if (!known || edge.cost.size() !=
+                      problem.nodes[edge.from].cost.size() * problem.nodes[edge.to].cost.size()) {
       throw Error(
           ErrorKind::Usage,
           fmt::format("the edge from {} to {} is not one of {} nodes, or has not a cost for "
@@ -98,7 +97,7 @@ class WithinMemory {
       }
     }
     for (const Exclusion& e : excluded) {
-      costs[elimination_.first_cost(e.node) + position_of(e.strategy)] = kInfinity;
+      costs[elimination_.first_cost(e.node) + e.strategy] = kInfinity;
     }
     sums_ += elimination_.work();
     return evaluate(problem_, elimination_.solve(costs));
@@ -113,7 +112,7 @@ class WithinMemory {
           node.memory.empty() ? std::vector<double>(node.cost.size()) : node.memory;
       for (const Exclusion& e : excluded) {
         if (e.node == static_cast<int>(i)) {
-          memory[position_of(e.strategy)] = kInfinity;
+          memory[e.strategy] = kInfinity;
         }
       }
       strategies.push_back(static_cast<int>(std::ranges::min_element(memory) - memory.begin()));
@@ -167,8 +166,8 @@ class WithinMemory {
       if (low.strategies[i] == high.strategies[i] || node.memory.empty()) {
         continue;
       }
-      const double difference = std::abs(node.memory[position_of(low.strategies[i])] -
-                                         node.memory[position_of(high.strategies[i])]);
+      const double difference =
+          std::abs(node.memory[low.strategies[i]] - node.memory[high.strategies[i]]);
       if (difference > most) {
         most = difference;
         found = {static_cast<int>(i), low.strategies[i]};
@@ -182,7 +181,7 @@ class WithinMemory {
     std::vector<Exclusion> without = part.excluded;
     without.push_back(part.pivot);
     std::vector<Exclusion> with = part.excluded;
-    const StrategyProblem::Node& node = problem_.nodes[position_of(part.pivot.node)];
+    const StrategyProblem::Node& node = problem_.nodes[part.pivot.node];
     for (std::size_t s = 0; s < node.cost.size(); ++s) {
       if (static_cast<int>(s) != part.pivot.strategy) {
         with.push_back({part.pivot.node, static_cast<int>(s)});
@@ -208,14 +207,14 @@ class WithinMemory {
 
 StrategyChoice evaluate(const StrategyProblem& problem, std::vector<int> strategies) {
   StrategyChoice choice;
-  const auto at = [&](int node) { return position_of(strategies.at(position_of(node))); };
+  const auto at = [&](int node) { return strategies.at(node); };
   for (std::size_t i = 0; i < problem.nodes.size(); ++i) {
     const StrategyProblem::Node& node = problem.nodes[i];
     choice.cost += node.cost[at(static_cast<int>(i))];
     choice.memory += node.memory.empty() ? 0 : node.memory[at(static_cast<int>(i))];
   }
   for (const StrategyProblem::Edge& edge : problem.edges) {
-    const std::size_t columns = problem.nodes[position_of(edge.to)].cost.size();
+    const std::size_t columns = problem.nodes[edge.to].cost.size();
     choice.cost += edge.cost[at(edge.from) * columns + at(edge.to)];
   }
   choice.strategies = std::move(strategies);

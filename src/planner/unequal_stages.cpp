@@ -1,7 +1,6 @@
 // Dealing blocks out to stages of unequal speed.
 #include <algorithm>
 
-#include "base/indexed_vector.h"
 #include "planner/never.h"
 #include "trireme/placement_search.h"
 
@@ -62,7 +61,7 @@ class Deal {
 
   /// The least sum with no stage above the limit: for each stage and number of blocks so far.
   [[nodiscard]] StageSplit cheapest(double limit) const {
-    const auto width = static_cast<std::size_t>(options_.blocks) + 1;
+    const int width = options_.blocks + 1;
     std::vector<double> sum(width, kNever);
     std::vector<std::vector<int>> chosen(seconds_.size(), std::vector<int>(width));
     sum[0] = 0;
@@ -77,12 +76,12 @@ class Deal {
                                                const std::vector<double>& before,
                                                std::vector<int>& chosen) const {
     std::vector<double> sum(before.size(), kNever);
-    for (std::size_t blocks = 1; blocks < sum.size(); ++blocks) {
-      for (std::size_t b = 1; b <= std::min(static_cast<std::size_t>(most), blocks); ++b) {
+    for (int blocks = 1; blocks < std::ssize(sum); ++blocks) {
+      for (int b = 1; b <= std::min(most, blocks); ++b) {
         const double total = before[blocks - b] + seconds_[stage][b - 1];
         if (total < sum[blocks]) {
           sum[blocks] = total;
-          chosen[blocks] = static_cast<int>(b);
+          chosen[blocks] = b;
         }
       }
     }
@@ -94,8 +93,8 @@ class Deal {
     double slowest = 0;
     int last = options_.blocks;
     for (std::size_t stage = chosen.size(); stage-- > 0;) {
-      const int blocks = chosen[stage][position_of(last)];
-      const double seconds = seconds_[stage][position_of(blocks) - 1];
+      const int blocks = chosen[stage][last];
+      const double seconds = seconds_[stage][blocks - 1];
       split.stages.push_back({last - blocks, last, 1, seconds});
       slowest = std::max(slowest, seconds);
       last -= blocks;

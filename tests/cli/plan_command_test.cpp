@@ -137,14 +137,34 @@ TEST(PlanCommand, SuggestsWhatWouldFit) {
   EXPECT_NE(ran.out.find("devices"), std::string::npos) << ran.out;
 }
 
+/// Of a model whose ZeRO 3 needs more under Trireme than under Megatron.
+Ran plan_with_zero_3(const std::string& options) {
+  return run_program(
+      fmt::format("plan --model llama3-8b --cluster dgx-h100 --batch 128 --zero 3 "
+                  "--keep 1 -o {}/large.plan.json {}",
+                  scratch_folder(), options));
+}
+
+TEST(PlanCommand, FindsPlansThatFitUnderTrain) {
+  const Ran ran = plan_with_zero_3("");
+  EXPECT_EQ(ran.exit_code, 0);
+  EXPECT_EQ(ran.err.find("needs"), std::string::npos) << ran.err;
+}
+
 TEST(PlanCommand, WarnsAboutPlansThatTrainWouldReject) {
-  const Ran ran =
-      run_program(fmt::format("plan --model llama3-8b --cluster dgx-h100 --batch 128 --zero 3 "
-                              "--keep 1 -o {}/large.plan.json",
-                              scratch_folder()));
+  const Ran ran = plan_with_zero_3("--recipe megatron");
   EXPECT_EQ(ran.exit_code, 0);
   EXPECT_NE(ran.err.find("plan 1 needs"), std::string::npos) << ran.err;
-  EXPECT_NE(ran.err.find("no listed plan fits"), std::string::npos) << ran.err;
+  EXPECT_NE(ran.err.find("no listed plan runs and fits"), std::string::npos) << ran.err;
+}
+
+TEST(PlanCommand, TellsWhyTrainCannotRunPlan) {
+  const Ran ran = run_program(
+      "plan --model mixtral-8x7b --cluster dgx-h200:2 --mesh data=2,tensor=8 --batch 16 "
+      "--microbatch 1 --keep 1 --memory-limit 3TB --explain");
+  EXPECT_EQ(ran.exit_code, 0);
+  EXPECT_NE(ran.err.find("trireme train cannot run plan 1: "), std::string::npos) << ran.err;
+  EXPECT_NE(ran.err.find("per=microbatch"), std::string::npos) << ran.err;
 }
 
 TEST(PlanCommand, PlacesEveryValue) {
@@ -158,6 +178,7 @@ TEST(PlanCommand, PlacesEveryValue) {
 
 TEST(PlanCommand, RejectsBadOptions) {
   expect_refused("plan --schedule zb-h2 -o x.plan.json", {"zb-h2 can be costed, not run"});
+  expect_refused("plan --recipe deepspeed", {"--recipe", "trireme", "megatron"});
   expect_refused("plan --model llama9", {"--model: unknown"});
   expect_refused("plan --batch none", {"--batch: 'none' is not a number of sequences"});
   expect_refused("plan --batch 16Gtokens", {"--batch: '16Gtokens' is not a number"});

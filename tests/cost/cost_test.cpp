@@ -134,6 +134,28 @@ TEST(StepCost, PipelineTimeMatchesTable) {
   }
 }
 
+/// As the times of vTrain's simulator: equal steps of layers or micro-batches add equal times.
+TEST(StepCost, IsLinearInLayersAndMicrobatches) {
+  const Cluster cluster = cluster_preset("dgx-a100:1");
+  const auto seconds = [&](const ParallelLayout& layout, int layers, int batch) {
+    Architecture model = small_gpt();
+    model.model.layers = layers;
+    const TransformerCost cost(model, {.batch = batch}, cluster, efficiency_of(cluster));
+    return cost.step(layout).seconds;
+  };
+  for (const ParallelLayout& layout :
+       {ParallelLayout{}, ParallelLayout{.tensor = 8}, ParallelLayout{.tensor = 2, .pipe = 4}}) {
+    const double shallow = seconds(layout, 16, 16);
+    const double deep = seconds(layout, 48, 16);
+    EXPECT_NEAR(seconds(layout, 32, 16), (shallow + deep) / 2, 1e-9 * deep) << mesh_text(layout);
+    EXPECT_GT(deep, 2 * shallow) << mesh_text(layout);
+    const double longer = seconds(layout, 16, 48);
+    EXPECT_NEAR(seconds(layout, 16, 32), (shallow + longer) / 2, 1e-9 * longer)
+        << mesh_text(layout);
+    EXPECT_GT(longer, 2 * shallow) << mesh_text(layout);
+  }
+}
+
 TEST(StepCost, OneMicrobatchPassesEveryStage) {
   const Cluster cluster = cluster_preset("dgx-a100:1");
   Efficiency slow = default_efficiency("a100");
@@ -172,7 +194,7 @@ TEST(StepCost, ZeroShardsMemoryAsPublished) {
   Architecture model = small_gpt();
   model.model.layers = 36;
   const Cluster cluster = cluster_preset("dgx-a100:8");
-  const TransformerCost cost(model, {.batch = 64, .gradient_bytes = 2}, cluster,
+  const TransformerCost cost(model, {.batch = 64, .recipe = {.gradient_bytes = 2}}, cluster,
                              efficiency_of(cluster));
   const auto gigabytes = [&](int zero) {
     const StepCost step = cost.step({.data = 64, .zero = zero});

@@ -48,7 +48,7 @@ TEST(StepTraffic, MatchPrograms) {
   const ModelConfig config = small_llama();
   Architecture architecture;
   architecture.model = config;
-  const Workload work{.batch = kSequences, .length = kLength, .gradient_bytes = 2};
+  const Workload work{.batch = kSequences, .length = kLength, .recipe = trireme_recipe("bf16")};
   const Cluster cluster = cluster_preset("dgx-h100");
   const TransformerCost cost(architecture, work, cluster, efficiency_of(cluster));
   for (const ParallelLayout& layout :
