@@ -31,7 +31,7 @@ class LocalServers {
  public:
   /// They are listening when it returns. Throws Error(Usage) or Error(System).
   explicit LocalServers(const LocalServersOptions& options);
-  /// Stops them; their values are gone.
+  /// Stops them; their values are lost.
   ~LocalServers();
   LocalServers(const LocalServers&) = delete;
   LocalServers& operator=(const LocalServers&) = delete;

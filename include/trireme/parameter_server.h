@@ -37,6 +37,9 @@ inline constexpr Seconds kDefaultLease{0.15};
 enum class Encrypt : std::uint8_t { No, Yes };
 [[nodiscard]] std::string_view to_text(Encrypt encrypt);
 
+/// What the user has to do if only one of two nodes encrypts, for messages: the options of `trireme ps`.
+inline constexpr std::string_view kEncryptionAdvice = "use --encrypt on all nodes or on none";
+
 /// Folders that the coordinator and all servers see under these names.
 struct SnapshotOptions {
   std::string folder{};  ///< to which snapshots are written; must exist; empty: none are
@@ -174,6 +177,7 @@ struct ParameterClientOptions {
   TlsFiles etcd_tls{};        ///< for etcd+tls://
   std::string secret{};
   Encrypt encrypt = Encrypt::No;
+  std::string encryption_advice{kEncryptionAdvice};  ///< of the program that sets `encrypt`
   Seconds lease = kDefaultLease;
   Seconds patience{30};       ///< the deadline of each operation
   bool shares_memory = true;  ///< with servers on this host, unless encrypted

@@ -24,8 +24,6 @@ enum class Consistency : std::uint8_t {
 };
 /// "bsp", "ssp", "essp", "async".
 [[nodiscard]] std::string_view to_text(Consistency consistency);
-/// Throws Error(Usage).
-[[nodiscard]] Consistency parse_consistency(std::string_view text);
 
 /// How a server stores the keys of a table.
 enum class TableLayout : std::uint8_t {

@@ -9,17 +9,13 @@
 namespace trireme::ps {
 namespace {
 
-constexpr auto kConsistencies = enum_names<Consistency>("bsp", "ssp", "essp", "async");
 constexpr std::uint32_t kMaxWidth = 1U << 24;
 
 }  // namespace
 
 std::string_view to_text(Consistency consistency) {
-  return kConsistencies[consistency];
-}
-
-Consistency parse_consistency(std::string_view text) {
-  return kConsistencies.parse("consistency model", text);
+  static constexpr auto kNames = enum_names<Consistency>("bsp", "ssp", "essp", "async");
+  return kNames[consistency];
 }
 
 std::string_view to_text(TableLayout layout) {

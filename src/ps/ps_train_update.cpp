@@ -189,7 +189,7 @@ class TrainRule final : public UpdateRule {
         return;
       case TrainOperation::Exchange:
         if (is_present(row, head.worker) && head.slot >= 0 && position_of(head.slot) < slots()) {
-          exchange(row, position_of(head.slot));
+          exchange(row, head.slot);
         }
         return;
       case TrainOperation::Leave:
@@ -201,8 +201,7 @@ class TrainRule final : public UpdateRule {
   }
 
   [[nodiscard]] bool is_present(const Row& row, int worker) const {
-    return worker >= 0 && position_of(worker) < workers() &&
-           row.ticket(position_of(worker)) < kLeft;
+    return worker >= 0 && position_of(worker) < workers() && row.ticket(worker) < kLeft;
   }
 
   void exchange(const Row& row, std::size_t i) const {
@@ -216,13 +215,13 @@ class TrainRule final : public UpdateRule {
       exchange(row, static_cast<std::size_t>(row.exchanged()) - 1);
     }
     if (collects()) {
-      row.ticket(position_of(head.worker)) = kLeft;
+      row.ticket(head.worker) = kLeft;
       update_if_complete(row, head);
     }
   }
 
   void take_gradient(const Row& row, const TrainHead& head, std::span<const float> g) const {
-    const std::size_t worker = position_of(head.worker);
+    const std::size_t worker = head.worker;
     if (!is_present(row, head.worker) || static_cast<float>(head.ticket) <= row.ticket(worker)) {
       return;
     }

@@ -105,6 +105,9 @@ TEST(Join, ReportsSecretOrEncryptionMismatchImmediately) {
   options.encrypt = Encrypt::Yes;
   expect_error(ErrorKind::Peer, "use --encrypt on all nodes or on none",
                [&] { const ParameterClient client(options); });
+  options.encryption_advice = "set tls = false";
+  expect_error(ErrorKind::Peer, "this side does; set tls = false",
+               [&] { const ParameterClient client(options); });
   EXPECT_NE(why_it_stops({.number = 1,
                           .coordinator = cluster.coordinator_address(),
                           .secret = "another secret of someone",
@@ -210,7 +213,7 @@ TEST(Coordinator, RejectsServerWhoseNumberIsTaken) {
   EXPECT_TRUE(servers.is_healthy());
 }
 
-/// The slowest worker's clock after the others went on for a while and it was silent.
+/// The slowest worker's clock after the others continued for a while and it was silent.
 TEST(Coordinator, WorkerWithExpiredLeaseLeavesMinimumClock) {
   const UpdateRegistry updates;
   Outbox out;

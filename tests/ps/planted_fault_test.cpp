@@ -24,12 +24,12 @@ TEST_P(PlantedFault, IsDetected) {
 INSTANTIATE_TEST_SUITE_P(
     Faults, PlantedFault,
     testing::Values(Fault::AcknowledgeAtHead, Fault::AcceptStaleEpoch, Fault::ServeWithoutLease,
-                    Fault::ServeAtHead, Fault::ServeUnsynced, Fault::IgnoreSequences,
-                    Fault::SnapshotWithoutSequences, Fault::SkipGaps, Fault::IgnoreIncarnation,
-                    Fault::ReuseEpoch, Fault::ForgetViews, Fault::ExpireEarly,
-                    Fault::AdmitLearnerEarly, Fault::DropLastSynced, Fault::IgnoreReadMyWrites,
-                    Fault::RenumberRetries, Fault::StartEarly, Fault::ShareProcess,
-                    Fault::ClockBeforeAcknowledged));
+                    Fault::DropPullsWithoutLease, Fault::ServeAtHead, Fault::ServeUnsynced,
+                    Fault::IgnoreSequences, Fault::SnapshotWithoutSequences, Fault::SkipGaps,
+                    Fault::IgnoreIncarnation, Fault::ReuseEpoch, Fault::ForgetViews,
+                    Fault::ExpireEarly, Fault::AdmitLearnerEarly, Fault::DropLastSynced,
+                    Fault::IgnoreReadMyWrites, Fault::RenumberRetries, Fault::StartEarly,
+                    Fault::ShareProcess, Fault::ClockBeforeAcknowledged));
 
 TEST(NoPlantedFault, ReportsNothing) {
   EXPECT_EQ(simulate({.seed = 1}).problem, "");

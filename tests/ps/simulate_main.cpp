@@ -33,6 +33,7 @@ int main(int argc, char** argv) {
     total.events += result.events;
     total.crashes += result.crashes;
     total.pauses += result.pauses;
+    total.starvations += result.starvations;
     total.leaves += result.leaves;
     total.acknowledged += result.acknowledged;
     total.reads += result.reads;
@@ -44,11 +45,10 @@ int main(int argc, char** argv) {
     }
   }
   fmt::print(
-      "{} runs, {} failed: {} events, {} crashes, {} planned restarts, {} pauses, {} epochs, {} "
-      "acknowledged pushes, {} "
-      "reads, {} "
-      "iterations\n",
-      count, failed, total.events, total.crashes, total.leaves, total.pauses, total.epochs,
-      total.acknowledged, total.reads, total.iterations);
+      "{} runs, {} failed: {} events, {} crashes, {} planned restarts, {} pauses, {} starvations, "
+      "{} "
+      "epochs, {} acknowledged pushes, {} reads, {} iterations\n",
+      count, failed, total.events, total.crashes, total.leaves, total.pauses, total.starvations,
+      total.epochs, total.acknowledged, total.reads, total.iterations);
   return failed == 0 ? 0 : 1;
 }

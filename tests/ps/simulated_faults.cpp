@@ -19,8 +19,8 @@ bool SimulatedWorld::would_lose(std::size_t process) const {
       const Member& member = record.view.chain[i];
       const auto at = std::ranges::find(servers_, member.server, &ServerNode::id);
       const bool is_synced = i + 1 < record.view.chain.size() || record.is_tail_synced;
-      const SimTime disturbed =
-          std::max({at->paused_until, at->cut_until, coordinator_node_.paused_until});
+      const SimTime disturbed = std::max(
+          {at->paused_until, at->cut_until, coordinator_node_.paused_until, starved_until_});
       const bool is_calm =
           at->period == 0 && now_ - disturbed > patience && now_ - at->heard < kTiming.lease / 2;
       const bool holds =
@@ -127,7 +127,22 @@ void SimulatedWorld::cut_off(std::size_t process) {
   ++result_.cuts;
 }
 
+/// All nodes get a core only now and then, for a while or until the run ends: leases may be shorter than the way to the
+/// coordinator and back. Nothing may crash meanwhile, because live servers are given up.
+void SimulatedWorld::starve() {
+  if (!may_stall(servers_)) {
+    return;
+  }
+  const bool stays = chance(0.2);
+  starved_until_ = stays ? kForever : std::max(starved_until_, now_ + between(50'000, 400'000));
+  note("nodes wait up to {} us for a core until {}", longest_wait_, starved_until_);
+  ++result_.starvations;
+}
+
 void SimulatedWorld::inject_fault() {
+  if (longest_wait_ > 0 && chance(0.15)) {
+    return starve();
+  }
   const std::int64_t kind = between(0, 99);
   const auto server =
       static_cast<std::size_t>(between(0, static_cast<std::int64_t>(processes_) - 1));

@@ -16,6 +16,7 @@ SimulatedWorld::SimulatedWorld(const SimulationOptions& options)
   drop_ = chance(0.5) ? 0.0 : 0.03;
   duplicate_ = chance(0.5) ? 0.0 : 0.03;
   slow_ = chance(0.3) ? 0.0 : 0.03;
+  longest_wait_ = chance(kStarvedRuns) ? between(kTiming.lease / 2, 3 * kTiming.lease) : 0;
   const TableSpec counters{.name = "counters", .keys = kCounterKeys, .width = kMaxLives};
   const TableSpec clocked{.name = "clocked",
                           .keys = 1,
@@ -163,13 +164,21 @@ void SimulatedWorld::dispatch(Event event) {
     return;
   }
   call(event.to, is_tick ? nullptr : &*event.envelope);
-  if (is_tick &&
-      target->period > 0) {  // what arrives meanwhile is handled first, as by an event loop
-    target->paused_until = std::max(target->paused_until, now_ + target->period);
-    schedule(target->paused_until + 1, event.to, std::nullopt);
-  } else if (is_tick) {
+  if (!is_tick) {
+    return;
+  }
+  if (const SimTime wait = time_without_core(*target); wait > 0) {
+    target->paused_until = std::max(target->paused_until, now_ + wait);
+    schedule(target->paused_until + 1, event.to, std::nullopt);  // after what arrives meanwhile
+  } else {
     schedule(now_ + kTick, event.to, std::nullopt);
   }
+}
+
+/// Until the node runs again after a tick. What arrives meanwhile is handled first then, as by an event loop.
+SimTime SimulatedWorld::time_without_core(const Node& node) {
+  const bool is_starved = now_ < starved_until_;
+  return is_starved ? std::max(node.period, between(1, longest_wait_)) : node.period;
 }
 
 void SimulatedWorld::call(NodeId to, const Envelope* envelope) {

@@ -32,8 +32,10 @@ inline constexpr std::size_t kMaxLives = 24;  ///< of workers, each with its own
 inline constexpr Key kCounterKeys = 6;
 inline constexpr TableId kCounters{0};
 inline constexpr TableId kClocked{1};
+inline constexpr double kStarvedRuns = 0.25;
 inline constexpr SimTime kFaultsEnd = 700'000;
 inline constexpr SimTime kDeadline = 6'000'000;
+inline constexpr SimTime kForever = 1'000'000'000;
 
 class SimulatedWorld {
  public:
@@ -103,6 +105,7 @@ class SimulatedWorld {
   }
   void schedule(SimTime time, NodeId to, std::optional<Envelope> envelope);
   [[nodiscard]] bool is_cut(const Envelope& envelope);
+  [[nodiscard]] SimTime time_without_core(const Node& node);
   void send(Outbox& out);
   void dispatch(Event event);
   void call(NodeId to, const Envelope* envelope);
@@ -135,6 +138,7 @@ class SimulatedWorld {
   [[nodiscard]] bool may_stall(std::span<const ServerNode> nodes) const;
   void cut_off(std::size_t process);
   void pause_server(std::size_t process);
+  void starve();
   void end_faults();
 
   void work(WorkerNode& worker);
@@ -178,6 +182,8 @@ class SimulatedWorld {
   double drop_ = 0;
   double duplicate_ = 0;
   double slow_ = 0;
+  SimTime longest_wait_ = 0;  ///< of nodes for a core, while the machine is overloaded
+  SimTime starved_until_ = -1'000'000;
   ClockCount staleness_ = 0;
   bool has_faults_ = true;
   std::optional<std::size_t> leaving_{};  ///< the process that hands its shards over

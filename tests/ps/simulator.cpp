@@ -89,6 +89,7 @@ SimulationResult SimulatedWorld::run() {
     dispatch(std::move(event));
     if (!has_faults_ && is_done()) {
       check_end();
+      starved_until_ = now_;
       check_placement();
       break;
     }

@@ -22,6 +22,7 @@ struct SimulationResult {
   std::uint64_t crashes = 0;
   std::uint64_t pauses = 0;
   std::uint64_t cuts = 0;  ///< of the connection with the coordinator
+  std::uint64_t starvations = 0;
   std::uint64_t moves = 0;
   std::uint64_t leaves = 0;  ///< restarts of servers that had handed over their shards
   std::uint64_t epochs = 0;  ///< sum over the shards

@@ -18,6 +18,7 @@ TEST_P(Simulation, LosesAndDuplicatesNothingUnderFaults) {
     ASSERT_EQ(result.problem, "") << "replay it with: ps_simulate --seed " << seed << " --trace";
     total.crashes += result.crashes;
     total.pauses += result.pauses;
+    total.starvations += result.starvations;
     total.moves += result.moves;
     total.leaves += result.leaves;
     total.acknowledged += result.acknowledged;
@@ -28,6 +29,7 @@ TEST_P(Simulation, LosesAndDuplicatesNothingUnderFaults) {
   // The runs must have tried what they claim to survive.
   EXPECT_GT(total.crashes, 2 * kSeedsPerTest);
   EXPECT_GT(total.pauses, 2 * kSeedsPerTest);
+  EXPECT_GT(total.starvations, kSeedsPerTest / 4);
   EXPECT_GT(total.moves, kSeedsPerTest / 2);
   EXPECT_GT(total.leaves, kSeedsPerTest / 8);
   EXPECT_GT(total.acknowledged, 100 * kSeedsPerTest);

@@ -20,6 +20,7 @@ constexpr Incarnation kIncarnation = 7;
 /// A server that holds the only shard alone, and what it sends to worker 1.
 class LoneServer {
  public:
+  void set_time(Micros now) { now_ = now; }
   void adopt(Epoch epoch) {
     ClusterState state{
         .shard_count = 1,
@@ -60,15 +61,93 @@ class LoneServer {
     return sequences;
   }
 
+  void pull(std::uint64_t request) {
+    handle(worker_node(1), Pull{.shard = kShard,
+                                .epoch = 1,
+                                .worker = worker_node(1),
+                                .request = request,
+                                .table = TableId{0},
+                                .keys = {.begin = 0, .end = 1}});
+  }
+  /// The requests that were answered since.
+  [[nodiscard]] std::vector<std::uint64_t> answered() {
+    std::vector<std::uint64_t> requests;
+    for (const Envelope& envelope : std::exchange(out_, {})) {
+      if (const auto* done = std::get_if<PullDone>(&envelope.message)) {
+        requests.push_back(done->request);
+      }
+    }
+    return requests;
+  }
+  /// Whether it sends a heartbeat now.
+  [[nodiscard]] bool beats() {
+    Outbox out;
+    server_.tick(now_, out);
+    return std::ranges::any_of(out, [](const Envelope& envelope) {
+      return std::holds_alternative<ServerBeat>(envelope.message);
+    });
+  }
+  void answer_beat(Micros sent) {
+    handle(NodeId::Coordinator, ServerBeatDone{kIncarnation, sent, false});
+  }
+
  private:
   void handle(NodeId from, Message message) {
-    server_.handle({from, server_node(0), std::move(message)}, 0, out_);
+    server_.handle({from, server_node(0), std::move(message)}, now_, out_);
   }
 
   UpdateRegistry updates_;
   Server server_{{.id = server_node(0), .incarnation = kIncarnation}, updates_};
   Outbox out_;
+  Micros now_ = 0;
 };
+
+/// Long after every lease that a heartbeat of the tests could renew.
+constexpr Micros kLate = 1'000'000'000;
+
+TEST(Server, AnswersPullWithoutLeaseWhenLaterHeartbeatIsAnswered) {
+  LoneServer server;
+  server.adopt(1);
+  EXPECT_TRUE(server.beats());
+  server.set_time(1);
+  server.pull(7);
+  EXPECT_TRUE(server.answered().empty());
+  server.set_time(2);
+  EXPECT_TRUE(server.beats()) << "a pull that waits must not wait for the next heartbeat";
+  server.set_time(3);
+  server.pull(8);
+  server.set_time(kLate);
+  server.answer_beat(2);
+  EXPECT_EQ(server.answered(), (std::vector<std::uint64_t>{7}));
+  server.answer_beat(4);
+  EXPECT_EQ(server.answered(), (std::vector<std::uint64_t>{8}));
+}
+
+TEST(Server, AnswersAllWaitingPullsWhenItGetsLease) {
+  LoneServer server;
+  server.adopt(1);
+  server.set_time(10);
+  server.pull(7);
+  server.pull(7);  // repeated
+  server.set_time(11);
+  server.pull(8);
+  server.set_time(20);
+  server.answer_beat(5);
+  EXPECT_EQ(server.answered(), (std::vector<std::uint64_t>{7, 8}));
+  server.pull(9);
+  EXPECT_EQ(server.answered(), (std::vector<std::uint64_t>{9}));
+}
+
+TEST(Server, ForgetsWaitingPullsWhenViewChanges) {
+  LoneServer server;
+  server.adopt(1);
+  server.set_time(1);
+  server.pull(7);
+  server.adopt(2);
+  server.set_time(kLate);
+  server.answer_beat(2);
+  EXPECT_TRUE(server.answered().empty()) << "a server between the two views may have been the tail";
+}
 
 TEST(Server, AnswersPushesThatArriveBeforeTheirView) {
   LoneServer server;

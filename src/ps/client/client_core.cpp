@@ -68,6 +68,7 @@ ClientCore::ClientCore(const ParameterClientOptions& options)
                 .secret = comm::Secret::from_text(options.secret),
                 .encryption = options.encrypt == Encrypt::Yes ? comm::Encryption::Tls
                                                               : comm::Encryption::None,
+                .encryption_advice = options.encryption_advice,
                 .shares_memory = options.shares_memory},
                {.message = [this](NodeId from, Message& message) { take(from, message); },
                 .connected =

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/bytes_moved.h"
 #include "base/enum_names.h"
 #include "comm/net/fd.h"
 #include "trireme/message.h"
@@ -34,7 +35,7 @@ std::string read_all(const Fd& fd) {
   std::array<char, 256> bytes{};
   for (ssize_t count = 1; count > 0;) {
     count = ::read(fd.get(), bytes.data(), bytes.size());
-    text.append(bytes.data(), count > 0 ? static_cast<std::size_t>(count) : 0);
+    text.append(bytes.data(), bytes_moved(count));
     count = count < 0 && errno == EINTR ? 1 : count;
   }
   return text;

@@ -22,6 +22,7 @@ template <class Options>
                       .secret = comm::Secret::from_text(options.secret),
                       .encryption = options.encrypt == Encrypt::Yes ? comm::Encryption::Tls
                                                                     : comm::Encryption::None,
+                      .encryption_advice = std::string(kEncryptionAdvice),
                       .shares_memory = shares_memory},
           .refused = options.on_refused,
           .stopped = options.on_stopped};

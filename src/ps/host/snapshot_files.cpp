@@ -49,7 +49,7 @@ std::string part_name(const std::string& path, const SnapshotPart& part) {
                      part.checksum);
 }
 
-/// Number of a snapshot's folder; 0 if it is none.
+/// Number of a snapshot's folder; 0 if it is another folder.
 std::uint64_t number_of(const fs::path& path) {
   const std::string name = path.filename().string();
   std::uint64_t number = 0;

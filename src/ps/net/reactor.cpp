@@ -18,6 +18,9 @@ namespace {
 constexpr std::uint64_t kListener = 0;
 constexpr std::uint64_t kWakeup = 1;
 constexpr Seconds kDialAgain{0.02};
+constexpr Seconds kEagerTime{50e-6};
+constexpr int kMinNaps = 8;
+constexpr int kMaxDoublings = 7;
 /// More than this waits for nobody: the peer does not read.
 constexpr std::size_t kMaxBacklog = std::size_t{1} << 30;
 
@@ -68,13 +71,41 @@ void Reactor::wake() const noexcept {
 
 Reactor::Events Reactor::wait(comm::Deadline deadline) const {
   Events events(64);
-  const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
-                                 comm::poll_timeout(deadline));
+  int count = comm::passed(deadline) ? 0 : poll_eagerly(events, deadline);
+  if (count == 0) {
+    count = poll_events(events, comm::poll_timeout(deadline));
+  }
+  events.resize(static_cast<std::size_t>(count));
+  return events;
+}
+
+/// A peer on another core often answers sooner than this thread would wake up. Where it does not, because it runs on this
+/// core or there is nothing to do, ever more waits sleep at once.
+int Reactor::poll_eagerly(Events& into, comm::Deadline deadline) const {
+  if (naps_ > 0) {
+    --naps_;
+    return 0;
+  }
+  const comm::Deadline end = std::min(deadline, comm::deadline_in(kEagerTime));
+  int count = 0;
+  do {
+    count = poll_events(into, 0);
+  } while (count == 0 && !comm::passed(end));
+  if (count > 0) {
+    in_vain_ = 0;
+  } else {
+    naps_ = kMinNaps << in_vain_;
+    in_vain_ = std::min(in_vain_ + 1, kMaxDoublings);
+  }
+  return count;
+}
+
+int Reactor::poll_events(Events& into, int timeout) const {
+  const int count = ::epoll_wait(epoll_.get(), into.data(), static_cast<int>(into.size()), timeout);
   if (count < 0 && errno != EINTR) {
     comm::throw_system("the parameter server cannot wait for messages", errno);
   }
-  events.resize(static_cast<std::size_t>(std::max(count, 0)));
-  return events;
+  return std::max(count, 0);
 }
 
 void Reactor::process(const Events& events) {
@@ -117,7 +148,8 @@ Reactor::Name Reactor::add(comm::Fd socket, bool is_caller, const std::string& p
                          .purpose = comm::Purpose::ParameterServer,
                          .secret = options_.secret,
                          .encryption = options_.encryption,
-                         .peer = peer});
+                         .peer = peer,
+                         .encryption_advice = options_.encryption_advice});
   const std::uint32_t events = is_caller ? EPOLLIN | EPOLLOUT : EPOLLIN;
   watch(EPOLL_CTL_ADD, channel.socket(), name, events);
   auto connection = std::make_unique<Connection>(std::move(channel), pool_,
@@ -256,7 +288,7 @@ bool Reactor::progress(Name name, Link& link) {
   return is_open;
 }
 
-/// As soon as the peer has said who it is: a worker that only pushes sends nothing to the tails, which answer it. Two
+/// As soon as the peer has introduced itself: a worker that only pushes sends nothing to the tails, which answer it. Two
 /// callers with one name, of which one has to be refused, get their answers where they asked.
 void Reactor::learn_route(Name name, Link& link) {
   const auto& peer = link.connection->peer();

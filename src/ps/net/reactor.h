@@ -4,6 +4,7 @@
 // One thread at a time, except wait() and wake(), which any thread may call meanwhile.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -28,7 +29,8 @@ struct ReactorOptions {
   std::optional<comm::Address> listen{};  ///< nothing: only connects to others
   comm::Secret secret;
   comm::Encryption encryption = comm::Encryption::None;
-  bool shares_memory = false;  ///< with nodes of this host that want to, unless encrypted
+  std::string encryption_advice{};  ///< as in HandshakeOptions
+  bool shares_memory = false;       ///< with nodes of this host that want to, unless encrypted
 };
 
 class Reactor {
@@ -81,6 +83,8 @@ class Reactor {
     comm::Deadline next_try{};
   };
 
+  [[nodiscard]] int poll_events(Events& into, int timeout) const;
+  [[nodiscard]] int poll_eagerly(Events& into, comm::Deadline deadline) const;
   void watch(int operation, const comm::Fd& fd, Name name, std::uint32_t events) const;
   void accept_all();
   Name add(comm::Fd socket, bool is_caller, const std::string& peer);
@@ -106,6 +110,9 @@ class Reactor {
   std::vector<Name> unflushed_;
   Name next_name_ = 2;
   std::uint64_t host_;  ///< shared_memory_host(), or 0
+  // How waits have gone.
+  mutable std::atomic<int> naps_ = 0;     ///< waits that sleep at once
+  mutable std::atomic<int> in_vain_ = 0;  ///< eager waits in a row
 };
 
 }  // namespace trireme::ps

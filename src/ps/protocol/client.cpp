@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/indexed_vector.h"
 #include "ps/protocol/fault.h"
 #include "ps/protocol/ring.h"
 
@@ -15,7 +16,7 @@ namespace {
 constexpr std::size_t kMaxResent = 64;
 /// A request that stays unanswered is repeated less and less often, down to once in this many retry times.
 constexpr Micros kMaxBackoff = 16;
-/// The state is asked for this often at least, however long leases are.
+/// The state is requested at least this often, however long leases are.
 constexpr Micros kLongestAsk = 30'000;
 
 }  // namespace

@@ -74,7 +74,7 @@ class Client {
   /// Of the coordinator and all servers that have not answered yet.
   void ask_for_metrics(Outbox& out) const;
   void forget_metrics() { metrics_.clear(); }
-  /// Unless it has asked a moment ago.
+  /// Unless it was requested a moment ago.
   void ask_for_state(Micros now, Outbox& out);
   [[nodiscard]] const View& view(ShardId shard) const { return lanes_.at(shard).view; }
 
@@ -139,7 +139,7 @@ class Client {
   };
 
   [[nodiscard]] Lane& lane(ShardId shard) { return lanes_.at(shard); }
-  [[nodiscard]] bool has(ShardId shard) const { return position_of(shard) < lanes_.size(); }
+  [[nodiscard]] bool has(ShardId shard) const { return lanes_.contains(shard); }
   void take(const ClusterState& state, Micros now, Outbox& out);
   void take(const PushDone& done, Micros now, Outbox& out);
   void take(const PullDone& done, Micros now);

@@ -65,7 +65,7 @@ Coordinator::Coordinator(const CoordinatorOptions& options, const UpdateRegistry
 std::string Coordinator::durable() const {
   std::string bytes;
   ByteWriter io(bytes);
-  io(version_, shards_, table_entries());
+  io(version_, shards_.items(), table_entries());
   io(static_cast<std::uint32_t>(servers_.size()));
   for (const auto& [id, server] : servers_) {
     io(id, server);
@@ -84,8 +84,10 @@ std::string Coordinator::durable() const {
 /// Leases that the former life granted may still be valid: all of them start anew.
 void Coordinator::restore(std::string_view durable, Micros now) {
   ByteReader io(durable);
+  std::vector<ShardRecord> shards;
   std::vector<TableEntry> tables;
-  io(version_, shards_, tables);
+  io(version_, shards, tables);
+  shards_ = std::move(shards);
   tables_.clear();
   for (TableEntry& entry : tables) {
     tables_.push_back(std::move(entry.spec));
@@ -215,9 +217,9 @@ bool Coordinator::may_stop(NodeId node) const {
 // member cannot: it is the tail, or pushes only get to the tail through it.
 bool Coordinator::may_have_lease(NodeId server, const ServerRecord& record) const {
   return std::ranges::all_of(record.statuses, [&](const auto& entry) {
-    const std::size_t number = position_of(entry.first);
-    return number >= shards_.size() || entry.second.epoch >= shards_[number].view.epoch ||
-           shards_[number].view.has_member(server);
+    const auto& [shard, status] = entry;
+    return !shards_.contains(shard) || status.epoch >= shards_[shard].view.epoch ||
+           shards_[shard].view.has_member(server);
   });
 }
 
@@ -247,10 +249,9 @@ ClusterState Coordinator::state_for(NodeId node) const {
                      .origin = origin_,
                      .stuck = stuck_shards()};
   const auto server = servers_.find(node);
-  for (std::size_t i = 0; i < shards_.size(); ++i) {
-    const auto shard = static_cast<ShardId>(i);
-    const View& view = shards_[i].view;
-    const std::optional<Member>& deposed = shards_[i].deposed;
+  for (const ShardId shard : shards_.ids()) {
+    const View& view = shards_[shard].view;
+    const std::optional<Member>& deposed = shards_[shard].deposed;
     bool is_wanted = view.epoch > 0 && (!deposed || deposed->server == node);
     if (server != servers_.end()) {
       const auto status = server->second.statuses.find(shard);
@@ -294,16 +295,16 @@ void Coordinator::take(NodeId from, const CreateTable& request, Outbox& out) {
 }
 
 void Coordinator::take(NodeId from, const MoveShard& request, Outbox& out) {
-  const std::size_t number = position_of(request.shard);
-  const bool is_valid =
-      number < shards_.size() && std::ranges::all_of(request.servers, [&](std::uint64_t server) {
-        return std::ranges::any_of(
-            servers_, [&](const auto& entry) { return server_number(entry.first) == server; });
-      });
+  const bool is_valid = shards_.contains(request.shard) &&
+                        std::ranges::all_of(request.servers, [&](std::uint64_t server) {
+                          return std::ranges::any_of(servers_, [&](const auto& entry) {
+                            return server_number(entry.first) == server;
+                          });
+                        });
   if (!is_valid) {
     return send(from, Refusal{"move", "the shard or a server does not exist"}, out);
   }
-  shards_[number].pinned = request.servers;
+  shards_[request.shard].pinned = request.servers;
   ++version_;
 }
 
@@ -324,7 +325,7 @@ void Coordinator::take(NodeId from, const WorkerBeat& beat, Micros now, Outbox& 
     ++version_;
   }
   for (const TableClock& entry : beat.clocks) {
-    if (position_of(entry.table) >= clocks_.size()) {
+    if (!clocks_.contains(entry.table)) {
       continue;
     }
     ClockTable& clocks = clocks_[entry.table];

@@ -81,7 +81,7 @@ class Coordinator {
   /// A snapshot that has become complete since the last call.
   [[nodiscard]] std::optional<SnapshotManifest> take_snapshot();
 
-  [[nodiscard]] const std::vector<ShardRecord>& shards() const noexcept { return shards_; }
+  [[nodiscard]] const std::vector<ShardRecord>& shards() const noexcept { return shards_.items(); }
   [[nodiscard]] const std::vector<TableSpec>& tables() const noexcept { return tables_; }
   /// Whether every shard has all its replicas, each with everything that was acknowledged.
   [[nodiscard]] bool is_healthy() const;
@@ -180,7 +180,7 @@ class Coordinator {
   CoordinatorOptions options_;
   const UpdateRegistry& updates_;
   std::uint64_t version_ = 1;
-  std::vector<ShardRecord> shards_;
+  IndexedVector<ShardId, ShardRecord> shards_;
   std::vector<TableSpec> tables_;
   std::map<NodeId, ServerRecord> servers_;
   std::vector<NodeId> ring_nodes_;  ///< alive at the last tick, and not leaving

@@ -41,10 +41,9 @@ void Coordinator::begin_snapshot(Micros now) {
 
 void Coordinator::request_parts(Outbox& out) const {
   std::map<NodeId, TakeSnapshot> requests;
-  for (std::size_t i = 0; i < shards_.size(); ++i) {
-    const auto shard = static_cast<ShardId>(i);
+  for (const ShardId shard : shards_.ids()) {
     if (round_->needs(shard)) {
-      TakeSnapshot& request = requests[shards_[i].view.chain.back().server];
+      TakeSnapshot& request = requests[shards_[shard].view.chain.back().server];
       request.number = round_->number();
       request.shards.push_back(shard);
     }

@@ -3,7 +3,6 @@
 #include <span>
 #include <utility>
 
-#include "base/indexed_vector.h"
 #include "ps/protocol/coordinator.h"
 #include "ps/protocol/fault.h"
 
@@ -40,7 +39,7 @@ const ShardStatus* Coordinator::status_of(const Member& member, ShardId shard) c
     return nullptr;
   }
   const auto status = at->second.statuses.find(shard);
-  const Epoch epoch = shards_[position_of(shard)].view.epoch;
+  const Epoch epoch = shards_[shard].view.epoch;
   const bool is_current = status != at->second.statuses.end() && status->second.epoch == epoch;
   return is_current ? &status->second : nullptr;
 }
@@ -62,11 +61,11 @@ void Coordinator::tick(Micros now, Outbox& out) {
   last_tick_ = now;
   expire(out);
   update_ring();
-  if (!shards_.empty() && shards_[0].view.epoch == 0) {
+  if (!shards_.empty() && shards_.front().view.epoch == 0) {
     return assign_all(out);
   }
-  for (std::size_t i = 0; i < shards_.size(); ++i) {
-    reconfigure(static_cast<ShardId>(i), out);
+  for (const ShardId shard : shards_.ids()) {
+    reconfigure(shard, out);
   }
   advance_snapshot(now, out);
 }
@@ -131,11 +130,10 @@ void Coordinator::assign_all(Outbox& out) {
   if (!have_servers_joined()) {
     return;
   }
-  for (std::size_t i = 0; i < shards_.size(); ++i) {
-    const auto shard = static_cast<ShardId>(i);
-    View& view = shards_[i].view;
+  for (const ShardId shard : shards_.ids()) {
+    View& view = shards_[shard].view;
     view.epoch = options_.first_epoch;
-    for (const NodeId server : target(shard, shards_[i])) {
+    for (const NodeId server : target(shard, shards_[shard])) {
       view.chain.push_back({server, servers_.at(server).incarnation});
     }
     announce(shard, {}, out);
@@ -144,7 +142,7 @@ void Coordinator::assign_all(Outbox& out) {
 }
 
 void Coordinator::reconfigure(ShardId shard, Outbox& out) {
-  ShardRecord& record = shards_[position_of(shard)];
+  ShardRecord& record = shards_[shard];
   const View before = record.view;
   const bool was_withheld = record.deposed.has_value();
   note_progress(shard, record);
@@ -202,15 +200,15 @@ bool Coordinator::drop_dead(ShardRecord& record) const {
 /// Those whose chain drop_dead() cannot shorten.
 std::vector<StuckShard> Coordinator::stuck_shards() const {
   std::vector<StuckShard> stuck;
-  for (std::size_t i = 0; i < shards_.size(); ++i) {
-    const std::vector<Member>& chain = shards_[i].view.chain;
-    const std::size_t synced = chain.size() - (shards_[i].is_tail_synced || chain.empty() ? 0 : 1);
+  for (const ShardId id : shards_.ids()) {
+    const std::vector<Member>& chain = shards_[id].view.chain;
+    const std::size_t synced = chain.size() - (shards_[id].is_tail_synced || chain.empty() ? 0 : 1);
     const std::span<const Member> complete = std::span(chain).first(synced);
     const auto is_live = [&](const Member& member) { return is_alive(member); };
     if (complete.empty() || std::ranges::any_of(complete, is_live)) {
       continue;
     }
-    StuckShard shard{.shard = static_cast<ShardId>(i), .servers = {}, .is_lost = true};
+    StuckShard shard{.shard = id, .servers = {}, .is_lost = true};
     for (const Member& member : complete) {
       const auto at = servers_.find(member.server);
       shard.servers.push_back(member.server);
@@ -300,7 +298,7 @@ bool Coordinator::move_towards_target(ShardId shard, ShardRecord& record) const 
 }
 
 void Coordinator::announce(ShardId shard, const View& before, Outbox& out) {
-  const ShardRecord& record = shards_[position_of(shard)];
+  const ShardRecord& record = shards_[shard];
   std::set<NodeId> affected;
   for (const View* view : {&before, &record.view}) {
     for (const Member& member : view->chain) {

@@ -6,12 +6,13 @@
 namespace trireme::ps {
 
 enum class Fault {
-  AcknowledgeAtHead,  ///< a push is acknowledged before it is replicated
-  AcceptStaleEpoch,   ///< a replica applies what a deposed predecessor forwards
-  ServeWithoutLease,  ///< a tail serves pulls after its lease has ended
-  ServeAtHead,        ///< any member serves pulls, also of values that may get lost
-  ServeUnsynced,      ///< a new tail serves pulls before it has everything that was acknowledged
-  IgnoreSequences,    ///< a repeated push is applied again
+  AcknowledgeAtHead,      ///< a push is acknowledged before it is replicated
+  AcceptStaleEpoch,       ///< a replica applies what a deposed predecessor forwards
+  ServeWithoutLease,      ///< a tail serves pulls after its lease has ended
+  DropPullsWithoutLease,  ///< a tail leaves pulls without an answer while it has no lease
+  ServeAtHead,            ///< any member serves pulls, also of values that may get lost
+  ServeUnsynced,    ///< a new tail serves pulls before it has everything that was acknowledged
+  IgnoreSequences,  ///< a repeated push is applied again
   SnapshotWithoutSequences,  ///< state transfer loses the sequence numbers
   SkipGaps,                  ///< a replica applies a push although earlier ones are missing
   IgnoreIncarnation,         ///< a restarted server takes its old place without state

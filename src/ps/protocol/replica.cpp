@@ -3,19 +3,19 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/indexed_vector.h"
 #include "ps/protocol/fault.h"
 #include "trireme/error.h"
 
 namespace trireme::ps {
 namespace {
 
-/// Entries on their way to the follower; the next ones follow when it has said that it has these.
+/// Entries in flight to the follower; more are sent when it has acknowledged these.
 constexpr Index kWindow = 1024;
+constexpr std::size_t kMaxWaiting = 4096;  ///< pulls
 
 std::size_t place_in(const View& view, NodeId server) {
   const auto at = std::ranges::find(view.chain, server, &Member::server);
-  return position_of(at - view.chain.begin());
+  return at - view.chain.begin();
 }
 
 }  // namespace
@@ -174,6 +174,7 @@ void Replica::handle(NodeId from, const Forward& forward, Micros now, Outbox& ou
     append(forward.push, now, out);
     if (sync_point_ && applied() >= *sync_point_ && !is_learner()) {
       synced_ = true;
+      serve_waiting(out);
     }
   } else if (forward.index > applied()) {
     if (now - asked_predecessor_ >= options_.retry / 4) {
@@ -260,7 +261,7 @@ void Replica::handle(NodeId from, const Resume& resume, Outbox& out) {
        out);
 }
 
-/// Continues to send the log to the follower, which has said where to begin.
+/// Continues to send the log to the follower, which has reported where to begin.
 void Replica::pump(Outbox& out) {
   while (is_streaming_ && sent_ < applied() && sent_ < follower_has_ + kWindow) {
     Entry& next = log_.at(sent_ + 1 - log_.front().index);
@@ -270,7 +271,7 @@ void Replica::pump(Outbox& out) {
   }
 }
 
-void Replica::handle(NodeId from, const SyncPoint& point) {
+void Replica::handle(NodeId from, const SyncPoint& point, Outbox& out) {
   if (!is_current(point.epoch) || predecessor() != from) {
     return;
   }
@@ -278,6 +279,7 @@ void Replica::handle(NodeId from, const SyncPoint& point) {
   sync_point_ = point.index;
   if (!is_learner() && applied() >= point.index) {
     synced_ = true;
+    serve_waiting(out);
   }
 }
 
@@ -334,7 +336,7 @@ void Replica::handle(NodeId from, const Chunk& chunk, Micros now, Outbox& out) {
   ask_to_resume(now, out);
 }
 
-void Replica::handle(const Pull& pull, bool has_lease, Outbox& out) {
+void Replica::handle(const Pull& pull, Micros now, bool has_lease, Outbox& out) {
   if (pull.epoch > view_.epoch) {
     return;
   }
@@ -342,15 +344,42 @@ void Replica::handle(const Pull& pull, bool has_lease, Outbox& out) {
   if (pull.epoch < view_.epoch || !may_serve) {
     return send(pull.worker, WrongView{options_.shard, view_}, out);
   }
-  const bool is_safe = (has_lease || planted(Fault::ServeWithoutLease)) && synced_;
-  if (!is_safe || !state_.has(pull.table, pull.keys)) {
+  if (!state_.has(pull.table, pull.keys)) {
     return;
   }
-  if (state_.last(pull.worker) < pull.after && !planted(Fault::IgnoreReadMyWrites)) {
-    waiting_.push_back(pull);
+  const bool is_confirmed = has_lease || planted(Fault::ServeWithoutLease);
+  if (is_confirmed && has_what_it_needs(pull)) {
+    serve(pull, out);
+  } else if (is_confirmed || !planted(Fault::DropPullsWithoutLease)) {
+    keep(pull, now, is_confirmed);
+  }
+}
+
+bool Replica::has_what_it_needs(const Pull& pull) const {
+  const bool has_own_pushes =
+      state_.last(pull.worker) >= pull.after || planted(Fault::IgnoreReadMyWrites);
+  return synced_ && has_own_pushes;
+}
+
+/// The oldest make room: their workers repeat them, or are dead.
+void Replica::keep(const Pull& pull, Micros now, bool is_confirmed) {
+  const bool is_repeated = std::ranges::any_of(waiting_, [&](const WaitingPull& waiting) {
+    return waiting.pull.worker == pull.worker && waiting.pull.request == pull.request;
+  });
+  if (is_repeated) {
     return;
   }
-  serve(pull, out);
+  if (waiting_.size() >= kMaxWaiting) {
+    waiting_.pop_front();
+  }
+  waiting_.push_back({pull, now, is_confirmed});
+}
+
+void Replica::confirm(Micros when, Outbox& out) {
+  for (WaitingPull& waiting : waiting_) {
+    waiting.is_confirmed = waiting.is_confirmed || waiting.arrived < when;
+  }
+  serve_waiting(out);
 }
 
 void Replica::serve(const Pull& pull, Outbox& out) {
@@ -359,12 +388,12 @@ void Replica::serve(const Pull& pull, Outbox& out) {
        out);
 }
 
-/// The lease was valid when the pull arrived; what it reads now was acknowledged later still or is about to be.
+/// What they read now was acknowledged later than the moment in which no other server was the tail, or is about to be.
 void Replica::serve_waiting(Outbox& out) {
-  std::erase_if(waiting_, [&](const Pull& pull) {
-    const bool is_ready = state_.last(pull.worker) >= pull.after;
+  std::erase_if(waiting_, [&](const WaitingPull& waiting) {
+    const bool is_ready = waiting.is_confirmed && has_what_it_needs(waiting.pull);
     if (is_ready) {
-      serve(pull, out);
+      serve(waiting.pull, out);
     }
     return is_ready;
   });

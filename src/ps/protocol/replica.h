@@ -37,7 +37,7 @@ class Replica {
 
   /// Adopts a view with a higher epoch, in which this server is a member or the learner.
   void adopt(const View& view, Micros now, Outbox& out);
-  /// Replaces the state. Throws Error(Input) if the bytes are no state of this shard.
+  /// Replaces the state. Throws Error(Input) if the bytes are not a state of this shard.
   void restore(std::string_view bytes);
   [[nodiscard]] std::string snapshot() const { return state_.encode(); }
   /// Whether a snapshot has exactly the committed pushes: everything that was acknowledged, and nothing that may vanish.
@@ -48,12 +48,14 @@ class Replica {
   [[nodiscard]] Index applied() const noexcept { return state_.applied(); }
 
   void handle(const Push& push, Micros now, Outbox& out);
-  /// `has_lease`: no other server can be the tail now.
-  void handle(const Pull& pull, bool has_lease, Outbox& out);
+  /// `has_lease`: no other server can be the tail now. Otherwise the pull waits for confirm().
+  void handle(const Pull& pull, Micros now, bool has_lease, Outbox& out);
+  /// At some time after `when` no other server was the tail of a later view: answers pulls that arrived before.
+  void confirm(Micros when, Outbox& out);
   void handle(NodeId from, const Forward& forward, Micros now, Outbox& out);
   void handle(NodeId from, const Commit& commit, Micros now, Outbox& out);
   void handle(NodeId from, const Resume& resume, Outbox& out);
-  void handle(NodeId from, const SyncPoint& point);
+  void handle(NodeId from, const SyncPoint& point, Outbox& out);
   void handle(NodeId from, const SnapshotOffer& offer, Micros now, Outbox& out);
   void handle(NodeId from, const FetchChunk& fetch, Outbox& out);
   void handle(NodeId from, const Chunk& chunk, Micros now, Outbox& out);
@@ -78,6 +80,12 @@ class Replica {
     std::uint64_t size = 0;
     std::string bytes;
   };
+  /// A pull that cannot be answered yet.
+  struct WaitingPull {
+    Pull pull;
+    Micros arrived = 0;
+    bool is_confirmed = false;  ///< since it arrived, nobody else was the tail at some time
+  };
 
   [[nodiscard]] bool is_learner() const { return place_ == view_.chain.size(); }
   [[nodiscard]] bool is_head() const { return place_ == 0; }
@@ -97,6 +105,8 @@ class Replica {
   void pump(Outbox& out);
   void ask_to_resume(Micros now, Outbox& out);
   void fetch_next(Micros now, Outbox& out);
+  [[nodiscard]] bool has_what_it_needs(const Pull& pull) const;
+  void keep(const Pull& pull, Micros now, bool is_confirmed);
   void serve_waiting(Outbox& out);
   void serve(const Pull& pull, Outbox& out);
 
@@ -111,13 +121,13 @@ class Replica {
   Index epoch_begin_ = 0;  ///< what was applied when the epoch began
   std::optional<Index> sync_point_;
   Index committed_ = 0;
-  Index follower_has_ = 0;     ///< as far as it has said in this epoch
-  bool is_streaming_ = false;  ///< the follower has said where to begin
+  Index follower_has_ = 0;     ///< as it has reported in this epoch
+  bool is_streaming_ = false;  ///< the follower has reported where to begin
   Index sent_ = 0;             ///< to the follower
   std::deque<Entry> log_;  ///< applied, but not known to be committed, or still needed by a learner
   std::optional<Outgoing> outgoing_;
   std::optional<Incoming> incoming_;
-  std::vector<Pull> waiting_;  ///< for pushes of their own workers
+  std::deque<WaitingPull> waiting_;
   Micros heard_predecessor_ = 0;
   Micros asked_predecessor_ = 0;
   Micros heard_follower_ = 0;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/indexed_vector.h"
 #include "ps/protocol/fault.h"
 
 namespace trireme::ps {
@@ -67,15 +66,15 @@ void Ring::assign(const Load& load, std::size_t nodes) {
   std::map<NodeId, std::size_t> given;
   for (std::size_t length = 1; length <= std::min(load.replicas, processes_); ++length) {
     const std::size_t most = (load.shards * length + nodes - 1) / nodes;
-    for (std::uint32_t shard = 0; shard < chains_.size(); ++shard) {
-      append_member(static_cast<ShardId>(shard), given, most);
+    for (const ShardId shard : chains_.ids()) {
+      append_member(shard, given, most);
     }
   }
 }
 
 /// The next node that has room; if all of them are of processes that have the shard, the next one.
 void Ring::append_member(ShardId shard, std::map<NodeId, std::size_t>& given, std::size_t most) {
-  std::vector<NodeId>& chain = chains_[position_of(shard)];
+  std::vector<NodeId>& chain = chains_[shard];
   std::vector<NodeId> candidates = walk(shard);
   std::erase_if(candidates, [&](NodeId node) { return shares_process(chain, node); });
   const auto has_room = std::ranges::find_if(candidates, [&](NodeId n) { return given[n] < most; });
@@ -87,7 +86,7 @@ void Ring::append_member(ShardId shard, std::map<NodeId, std::size_t>& given, st
 std::size_t Ring::first_point(ShardId shard) const {
   const std::uint64_t hash = mix(kShardSalt ^ static_cast<std::uint64_t>(shard));
   const auto at = std::ranges::lower_bound(points_, Point(hash, NodeId{}));
-  return static_cast<std::size_t>(at - points_.begin()) % points_.size();
+  return (at - points_.begin()) % std::ssize(points_);
 }
 
 /// All nodes, in the order in which their points follow the shard's.
@@ -104,8 +103,7 @@ std::vector<NodeId> Ring::walk(ShardId shard) const {
 }
 
 std::vector<NodeId> Ring::chain(ShardId shard, std::size_t replicas) const {
-  const std::size_t number = position_of(shard);
-  std::vector<NodeId> chain = number < chains_.size() ? chains_[number] : std::vector<NodeId>();
+  std::vector<NodeId> chain = chains_.contains(shard) ? chains_[shard] : std::vector<NodeId>();
   chain.resize(std::min(chain.size(), replicas));
   for (const NodeId node : replicas > chain.size() ? walk(shard) : std::vector<NodeId>()) {
     if (chain.size() < std::min(replicas, processes_) && !shares_process(chain, node)) {

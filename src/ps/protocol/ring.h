@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/indexed_vector.h"
 #include "ps/protocol/ids.h"
 #include "trireme/ps_table.h"
 
@@ -55,7 +56,7 @@ class Ring {
   void append_member(ShardId shard, std::map<NodeId, std::size_t>& given, std::size_t most);
 
   std::vector<Point> points_;
-  std::vector<std::vector<NodeId>> chains_;  ///< by shard
+  IndexedVector<ShardId, std::vector<NodeId>> chains_;
   std::size_t processes_ = 0;
 };
 

@@ -88,21 +88,20 @@ void Server::dispatch(const Envelope& envelope, Micros now, Outbox& out) {
           }
         } else if constexpr (std::is_same_v<M, Pull>) {
           if (message.worker == from) {
-            pass(message.shard, [&](Replica& r) { r.handle(message, has_lease(now), out); });
+            has_news_ = has_news_ || !has_lease(now);
+            pass(message.shard, [&](Replica& r) { r.handle(message, now, has_lease(now), out); });
           }
         } else if constexpr (std::is_same_v<M, Forward>) {
           pass(message.push.shard, [&](Replica& r) { r.handle(from, message, now, out); });
         } else if constexpr (std::is_same_v<M, Commit> || std::is_same_v<M, SnapshotOffer> ||
                              std::is_same_v<M, Chunk>) {
           pass(message.shard, [&](Replica& r) { r.handle(from, message, now, out); });
-        } else if constexpr (std::is_same_v<M, Resume> || std::is_same_v<M, FetchChunk>) {
+        } else if constexpr (std::is_same_v<M, Resume> || std::is_same_v<M, FetchChunk> ||
+                             std::is_same_v<M, SyncPoint>) {
           pass(message.shard, [&](Replica& r) { r.handle(from, message, out); });
-        } else if constexpr (std::is_same_v<M, SyncPoint>) {
-          pass(message.shard, [&](Replica& r) { r.handle(from, message); });
         } else if constexpr (std::is_same_v<M, ServerBeatDone>) {
           if (is_coordinator && message.incarnation == options_.incarnation) {
-            lease_end_ = std::max(lease_end_, message.sent + options_.timing.lease);
-            is_released_ = is_leaving_ && message.released;
+            take(message, now, out);
           }
         } else if constexpr (std::is_same_v<M, ClusterState>) {
           if (is_coordinator) {
@@ -132,6 +131,16 @@ void Server::take(const ClusterState& state, Micros now, Outbox& out) {
   origin_ = state.origin;
   for (const ShardView& view : state.views) {
     adopt(view.shard, view.view, now, out);
+  }
+}
+
+/// After the heartbeat was sent, the coordinator had no view in which another server answers this one's pulls. While the
+/// lease is valid it has none either. On a busy machine the answer may take longer than the lease.
+void Server::take(const ServerBeatDone& done, Micros now, Outbox& out) {
+  lease_end_ = std::max(lease_end_, done.sent + options_.timing.lease);
+  is_released_ = is_leaving_ && done.released;
+  for (const auto& [shard, held] : replicas_) {
+    held->confirm(has_lease(now) ? now : done.sent, out);
   }
 }
 

@@ -66,6 +66,7 @@ class Server {
 
  private:
   void take(const ClusterState& state, Micros now, Outbox& out);
+  void take(const ServerBeatDone& done, Micros now, Outbox& out);
   [[nodiscard]] bool keep_if_early(const Envelope& envelope);
   void handle_early(ShardId shard, Micros now, Outbox& out);
   void dispatch(const Envelope& envelope, Micros now, Outbox& out);

@@ -73,7 +73,7 @@ class ShardState {
   /// Requires has(table, keys).
   [[nodiscard]] Values read(TableId table, const KeySet& keys);
 
-  /// The whole state as bytes, and back. Throws Error(Input) if the bytes are no state of this shard.
+  /// The whole state as bytes, and back. Throws Error(Input) if the bytes are not a state of this shard.
   [[nodiscard]] std::string encode() const;
   void decode(std::string_view bytes);
 

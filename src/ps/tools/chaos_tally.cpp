@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/indexed_vector.h"
 #include "ps/tools/chaos_tables.h"
 #include "ps/tools/quantile.h"
 
@@ -22,7 +21,7 @@ std::vector<double> delays(const Ledgers& ledgers, std::span<const Strike> strik
       if (after == strikes.begin() || push.begin > (after - 1)->time + 2 * lease) {
         continue;
       }
-      double& delay = longest[position_of(after - 1 - strikes.begin())];
+      double& delay = longest[after - 1 - strikes.begin()];
       delay = std::max(delay, static_cast<double>(push.end - push.begin) * kMicro);
     }
   }

@@ -25,7 +25,7 @@ using Ledgers = std::vector<std::unique_ptr<SharedRecord<LifeLedger>>>;
 /// Adds what one life pushed and what is there: `counts` are the values of chaos_counters().
 void tally_counts(const SharedRecord<LifeLedger>& ledger, std::size_t life,
                   std::span<const float> counts, ChaosResult& result);
-/// Reads that were staler than allowed. Of a life that the others may have gone on without, nothing is demanded.
+/// Reads that were staler than allowed. Lives without which the others may have continued are not checked.
 void tally_staleness(const Ledgers& ledgers, ChaosResult& result);
 /// What the kills of servers did to the throughput of shards.
 void tally_throughput(const ShardWindows& windows, std::span<const Strike> strikes, Seconds lease,

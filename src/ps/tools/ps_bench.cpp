@@ -16,6 +16,7 @@
 #include "comm/net/secret.h"
 #include "ps/tools/bench_contender.h"
 #include "ps/tools/quantile.h"
+#include "tensor/container_size.h"
 #include "trireme/error.h"
 #include "trireme/message.h"
 
@@ -164,7 +165,7 @@ class Bench {
         records.emplace(lineup[i].first, all[i]);
       }
       PsBenchRow row = row_of(records, size, depth);
-      row.memcpy_bytes_per_second = memcpy_rate(static_cast<std::size_t>(size.count));
+      row.memcpy_bytes_per_second = memcpy_rate(container_size(size));
       rows.push_back(row);
     }
   }
@@ -189,7 +190,7 @@ class Bench {
 
   [[nodiscard]] Lineup contenders(Bytes size) {
     using Operation = ParameterContender::Operation;
-    const auto bytes = static_cast<std::size_t>(size.count);
+    const std::size_t bytes = container_size(size);
     const std::size_t floats = bytes / sizeof(float);
     Lineup all;
     const auto add_parameters = [&](System system, BenchCluster& cluster, Operation operation) {

@@ -15,7 +15,7 @@ namespace trireme::ps {
   }
   const auto rank = std::lround(share * static_cast<double>(values.size() - 1));
   std::ranges::nth_element(values, values.begin() + rank);
-  return values[static_cast<std::size_t>(rank)];
+  return values[rank];
 }
 
 }  // namespace trireme::ps

@@ -7,7 +7,6 @@
 #include <optional>
 #include <vector>
 
-#include "base/indexed_vector.h"
 #include "train/sync/mixer.h"
 
 namespace trireme::train {
@@ -30,7 +29,7 @@ class GroupMixer : public Mixer {
       average(model);
       return;
     }
-    const std::size_t round = position_of(step - 1) % groups_.size();
+    const std::int64_t round = (step - 1) % std::ssize(groups_);
     if (groups_[round]) {
       average_over(*groups_[round], model);
     }

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "tensor/container_size.h"
 #include "tensor/half.h"
-#include "train/sizes.h"
 #include "train/sync/mixer.h"
 #include "trireme/error.h"
 

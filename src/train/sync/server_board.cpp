@@ -4,7 +4,6 @@
 #include <array>
 #include <utility>
 
-#include "base/indexed_vector.h"
 #include "trireme/ps_train_update.h"
 
 namespace trireme::train {
@@ -75,8 +74,7 @@ class ServerBoard : public StepBoard {
 
   void post(ShareResult result) override {
     std::vector<float> row(pool_.results_.width);
-    write_result(result,
-                 std::span(row).subspan(position_of(share_.part) * kResultFloats, kResultFloats));
+    write_result(result, std::span(row).subspan(share_.part * kResultFloats, kResultFloats));
     const ps::Key key = key_of(share_.step);
     pool_.client_.push(pool_.results_, ps::Keys::list(std::span(&key, 1)), row).wait();
     if (result.stop + result.failed > 0) {

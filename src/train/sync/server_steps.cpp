@@ -45,24 +45,14 @@ std::string agree_on_name(Group& workers) {
   return fmt::format("run-{:x}", number);
 }
 
-/// Errors name the option of `trireme train`.
-ps::ParameterClient connect(const RunServers& servers) {
-  try {
-    return ps::ParameterClient({.coordinator = servers.address,
-                                .etcd_tls = servers.etcd_tls,
-                                .secret = servers.secret,
-                                .encrypt = servers.encrypt ? ps::Encrypt::Yes : ps::Encrypt::No,
-                                .lease = servers.lease,
-                                .patience = kServerPatience});
-  } catch (const Error& error) {
-    const std::string text = error.what();
-    const std::size_t advice = text.find("; use --encrypt");
-    if (advice == std::string::npos) {
-      throw;
-    }
-    throw Error(error.kind(), text.substr(0, advice) + (servers.encrypt ? "; leave --ps-encrypt out"
-                                                                        : "; use --ps-encrypt"));
-  }
+ps::ParameterClientOptions client_options(const RunServers& servers) {
+  return {.coordinator = servers.address,
+          .etcd_tls = servers.etcd_tls,
+          .secret = servers.secret,
+          .encrypt = servers.encrypt ? ps::Encrypt::Yes : ps::Encrypt::No,
+          .encryption_advice = servers.encrypt ? "leave --ps-encrypt out" : "use --ps-encrypt",
+          .lease = servers.lease,
+          .patience = kServerPatience};
 }
 
 double squared_length(std::span<const float> elements) {
@@ -84,7 +74,7 @@ class ServerSteps : public SyncStrategy {
         name_(agree_on_name(workers_)),
         optimizer_(server_optimizer(trainer_.training().optimizer)),
         model_(trainer_.trained_parameters()),
-        client_(connect(place.servers)),
+        client_(client_options(place.servers)),
         table_spec_(describe_table()),
         table_(client_.create_table(table_spec_)),
         cache_(client_, table_, table_spec_,

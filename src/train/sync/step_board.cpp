@@ -44,7 +44,7 @@ class ExchangedBoard : public StepBoard {
     result.staleness = static_cast<double>(staleness_);
     Round& round = rounds_.emplace_back();
     round.own = result;
-    round.all.resize(static_cast<std::size_t>(ranks_.size()));
+    round.all.resize(ranks_.size());
     round.pending = ranks_.start(
         allgather<std::uint8_t>(bytes_of(std::span(&round.own, 1)), bytes_of(round.all)));
   }

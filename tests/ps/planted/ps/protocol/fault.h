@@ -11,6 +11,7 @@ enum class Fault {
   AcknowledgeAtHead,
   AcceptStaleEpoch,
   ServeWithoutLease,
+  DropPullsWithoutLease,
   ServeAtHead,
   ServeUnsynced,
   IgnoreSequences,
