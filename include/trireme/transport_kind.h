@@ -17,7 +17,8 @@ enum class TransportKind { Automatic, InProcess, SharedMemory, Tcp, Ucx };
 [[nodiscard]] bool is_built(TransportKind kind);
 
 /// Undoes a side effect of linking UCX: replaces its handlers for SIGHUP and crashes with the handlers that were
-/// installed when the program started (under nohup, none). Call it first in main(); without UCX it does nothing.
+/// installed when the program started (under nohup, none). Call it first in main(); without UCX it does nothing. A SIGHUP
+/// that arrived before is lost, unless it was blocked.
 void restore_signal_handlers();
 
 }  // namespace trireme

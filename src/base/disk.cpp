@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/bytes_moved.h"
 #include "trireme/error.h"
 
 namespace trireme {
@@ -40,7 +41,7 @@ void Disk::announce(std::string_view change, const std::string& path) const {
 void Disk::make_folder(const std::string& path) const {
   announce("make folder", path);
   if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) {
-    fail("make the folder", path, errno);
+    fail("create the folder", path, errno);
   }
 }
 
@@ -85,12 +86,12 @@ void Disk::sync_folder(const std::string& path) const {
   }
 }
 
-OutputFile::OutputFile(std::string path, const Disk& disk, std::string said)
-    : path_(std::move(path)), said_(said.empty() ? path_ : std::move(said)), disk_(disk) {
+OutputFile::OutputFile(std::string path, const Disk& disk, std::string name)
+    : path_(std::move(path)), name_(name.empty() ? path_ : std::move(name)), disk_(disk) {
   disk_.announce("create", path_);
   fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (fd_ < 0) {
-    fail("write", said_, errno);
+    fail("write", name_, errno);
   }
 }
 
@@ -105,9 +106,9 @@ void OutputFile::write(std::span<const std::byte> bytes) {
     disk_.announce("write", path_);
     const ssize_t written = ::write(fd_, bytes.data(), std::min(bytes.size(), kMaxPerWrite));
     if (written < 0 && errno != EINTR) {
-      fail("write", said_, errno);
+      fail("write", name_, errno);
     }
-    bytes = bytes.subspan(static_cast<std::size_t>(std::max<ssize_t>(written, 0)));
+    bytes = bytes.subspan(bytes_moved(written));
   }
 }
 
@@ -119,7 +120,7 @@ void OutputFile::finish() {
   disk_.announce("sync", path_);
   const int reason = sync_and_close(std::exchange(fd_, -1));
   if (reason != 0) {
-    fail("write", said_, reason);
+    fail("write", name_, reason);
   }
 }
 

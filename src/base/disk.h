@@ -40,9 +40,9 @@ class Disk {
 /// A file being written from scratch. Not durable until finish().
 class OutputFile {
  public:
-  /// Truncates an existing file; does not follow a link. `disk` must outlive this object. Errors name `said` if given:
-  /// the file that the user knows.
-  OutputFile(std::string path, const Disk& disk, std::string said = "");
+  /// Truncates an existing file; does not follow a link. `disk` must outlive this object. Errors call it `name`, if
+  /// given, by which the user knows it.
+  OutputFile(std::string path, const Disk& disk, std::string name = "");
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
@@ -54,7 +54,7 @@ class OutputFile {
 
  private:
   std::string path_;
-  std::string said_;
+  std::string name_;
   const Disk& disk_;
   int fd_ = -1;
 };

@@ -10,7 +10,6 @@
 #include "command_line/parse.h"
 #include "command_line/terminal.h"
 #include "trireme/error.h"
-#include "trireme/transport_kind.h"
 #include "trireme/version.h"
 
 namespace trireme::cli {
@@ -67,7 +66,6 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int run_cli(int argc, char** argv) {
-  restore_signal_handlers();
   try {
     return run(argc, argv);
   } catch (const Error& error) {

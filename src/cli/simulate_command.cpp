@@ -230,10 +230,10 @@ void add_step_options(Command& command, SimulateArguments& args) {
 }
 
 void add_task_options(Command& command, simulate::TaskOptions& o) {
+  command.section("Tasks with given times, of a rank's layers");
   Option* tasks = command.add_flag(
       "--tasks", o.tasks,
       "simulate the tasks of the pipeline schedule, with these times, instead of a model");
-  command.section("With --tasks, of a rank's layers");
   const auto add = [&](Option* option) { option->needs(tasks); };
   add(command.add_option("--forward", o.forward, "time of the forward pass of a micro-batch"));
   add(command.add_option("--backward", o.backward, "time of its backward pass"));
@@ -250,12 +250,12 @@ void add_task_options(Command& command, simulate::TaskOptions& o) {
 }
 
 void add_strategy_options(Command& command, SimulateArguments& args) {
+  command.section("Synchronization strategies");
   Option* strategies =
       command
           .add_flag("--strategies", args.strategies,
                     "compare synchronization strategies instead of simulating a plan")
           ->excludes(command.get_option("--tasks"));
-  command.section("With --strategies");
   const auto add = [&](Option* option) { option->needs(strategies); };
   add(command.add_option("--workers", args.workers.workers, "number of workers",
                          integer_in(1, 1 << 16)));

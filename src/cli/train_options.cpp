@@ -115,8 +115,7 @@ void add_parallelism_options(Command* command, TrainOptions& o) {
       "device to train on; auto: a GPU if there is one; one of: auto cpu cuda cuda:N");
   command->add_option("--gpu-exchange", settings.gpu_exchange,
                       "how ranks on GPUs exchange; auto: by NCCL if each has its own GPU, else "
-                      "through host memory; "
-                      "one of: auto nccl host");
+                      "through host memory; one of: auto nccl ipc host");
   command->add_flag("--deterministic", settings.deterministic,
                     "the same bits in every run on the same GPUs; on CPUs they always are");
   command->add_option("--threads", settings.threads, "compute threads per rank; 0: all cores");

@@ -40,6 +40,7 @@
 #include "trireme/recompute_choice.h"
 #include "trireme/repartition.h"
 #include "trireme/schedule.h"
+#include "trireme/shared_cores.h"
 #include "trireme/sync.h"
 #include "trireme/synchronization.h"
 #include "trireme/tensor.h"
@@ -88,8 +89,8 @@ TEST(EnumText, DiffersForEveryValue) {
       RecomputeMode::Full, predict::MatrixLayout::Partial, Operation::Barrier, Action::Combine,
       Layout::Pairs, SyncSpec::Kind::ServerAsync, SyncSpec::Samples::Pool,
       SyncSpec::Reads::Inconsistent, simulate::Strategy::Gossip, DType::I64,
-      simulate::Jitter::Exponential, Switching::StoreAndForward, Duplex::Half, TraceKind::Measured,
-      RankKind::Threads, TransportKind::Ucx, BufferKind::Shared);
+      simulate::Jitter::Exponential, simulate::CorePlacement::Neighbors, Switching::StoreAndForward,
+      Duplex::Half, TraceKind::Measured, RankKind::Threads, TransportKind::Ucx, BufferKind::Shared);
 }
 
 }  // namespace

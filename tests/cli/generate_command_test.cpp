@@ -131,7 +131,7 @@ TEST_F(GenerateCommand, ReportsErrors) {
   refused("generate --prompt a --run x --top-p 2", "--top-p is 2");
   refused("generate --prompt a --run x -n 3 --mesh tensor=2",
           "-n is 3, but the mesh tensor=2 has 2");
-  refused("evaluate --model x", "--model has no data; give --data");
+  refused("evaluate --model x", "a --model folder has no data: give --data");
   refused("tokenize a.txt --tokenizer t --output out.txt", "must end in .bin");
 }
 

@@ -277,7 +277,7 @@ TEST_F(TrainCommand, RejectsInvalidOptions) {
   EXPECT_NE(error("--model conv-mini --length 128").find("leave out --length"), std::string::npos);
   EXPECT_NE(error("--experts 4,gate=first").find("softmax-first or top-k-first"),
             std::string::npos);
-  EXPECT_NE(error("--experts 2,per-token=3").find("3 experts for each token of 2"),
+  EXPECT_NE(error("--experts 2,per-token=3").find("each token goes to 3 experts, but there are 2"),
             std::string::npos);
   EXPECT_NE(error("--recompute most").find("none, selective or full"), std::string::npos);
   EXPECT_NE(error("--resume " + run_folder()).find("settings.json"), std::string::npos);

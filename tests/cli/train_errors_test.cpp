@@ -67,9 +67,11 @@ TEST_F(TrainErrors, NameInvalidOption) {
            {"--optimizer adam", "--optimizer: unknown optimizer 'adam'; did you mean adamw?"},
            {"--optimizer adamw,bta2=0.9",
             "--optimizer: unknown setting of adamw 'bta2'; did you mean beta2?"},
+           {"--rate cosine:1,warm=3",
+            "--rate: learning rate: unknown setting of cosine 'warm'; did you mean warmup?"},
            {"--experts 4,per-tokn=1",
-            "experts: unknown setting 'per-tokn'; did you mean per-token?"},
-           {"--experts foo", "experts: expected a number of experts, got 'foo'"},
+            "--experts: unknown setting 'per-tokn'; did you mean per-token?"},
+           {"--experts foo", "--experts: expected a number of experts, got 'foo'"},
            {"--etcd-ca x", "--etcd-ca requires --sync ps:…, and --sync is allreduce"},
            {"--patience 3", "--patience requires --validate-every and validation data"},
            {"--optimizer adamw,weight-decay=-1", "weight-decay of adamw is '-1'"},
@@ -107,6 +109,15 @@ TEST_F(TrainErrors, NameInvalidOption) {
   }
 }
 
+TEST_F(TrainErrors, NameOptionOfFile) {
+  const std::string plan = folder_.file("empty.json", "{}");
+  expect_one_line("--plan " + plan, "--plan: " + plan + ": plan: mesh is missing");
+  expect_refused("--weights /no/such/file", "--weights: cannot read '/no/such/file'", 1);
+  const std::string weights = folder_.file("weights", "x");
+  expect_one_line("--weights " + weights,
+                  "--weights: " + weights + ": is not a safetensors file: it has 1 byte; ");
+}
+
 std::string numbers(const std::vector<std::int32_t>& values, std::size_t count) {
   std::vector<std::int32_t> all = values;
   all.resize(count);
@@ -130,7 +141,8 @@ TEST_F(TrainErrors, NameDataFile) {
   };
   refused("empty", "", "is empty");
   refused("short", "hello",
-          "has 5 tokens; windows of 128 tokens in two parts need at least 258: take");
+          "has 5 tokens; windows of 128 tokens in two parts need at least 258: use more data or a "
+          "smaller --length");
   refused("one-byte-short", std::string(257, 'a'), "has 257 tokens");
   refused("empty.bin", "", "holds no tokens");
   refused("odd.bin", std::string(201, 'a'), "has 201 bytes, an odd number");
@@ -188,6 +200,8 @@ TEST_F(TrainErrors, NameRunFolder) {
   refused("--steps -1", "--steps is -1");
   refused("--run-folder " + file, "is not a folder");
   refused("--run-folder " + file + "/x", "cannot create the folder");
+  refused("--export " + file + "/x",
+          "cannot export to '" + file + "/x': '" + file + "' is not a folder; name another");
   refused("--resume " + folder_.path(),
           "--resume: '" + folder_.path() + "' is not the folder of a run");
   refused("--resume a --run-folder b", "--run-folder and --resume exclude each other");

@@ -157,6 +157,28 @@ TEST_F(TrainRanks, StopSignalInterruptsReadOfStandardInput) {
   EXPECT_FALSE(fs::exists(run));
 }
 
+/// Also while libraries are initialized, of which UCX's discards it. If it were lost, the end of the empty input would end
+/// the run with exit code 2.
+TEST_F(TrainRanks, HangUpRightAfterStartIsNotLost) {
+  // UCX's handler of this process would be that of the child, too, until it executes the program.
+  const auto before = std::signal(SIGHUP, SIG_DFL);
+  for (int milliseconds = 0; milliseconds < 20; ++milliseconds) {
+    std::array<int, 2> ends{};
+    ASSERT_EQ(pipe(ends.data()), 0);
+    Started started(kSmall + "--data - --run-folder " + new_run(), folder_.path(), [&] {
+      dup2(ends[0], STDIN_FILENO);
+      close(ends[1]);
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+    kill(started.process(), SIGHUP);
+    close(ends[1]);
+    close(ends[0]);
+    const Ran ran = started.wait(kAMinute);
+    EXPECT_TRUE(ran.exit_code == -1 || ran.exit_code == 129) << milliseconds << ran.err;
+  }
+  std::signal(SIGHUP, before);
+}
+
 /// UCX's library installs handlers for these when it is loaded; they would hide the core dump of a crash.
 TEST_F(TrainRanks, CrashIsNotCaught) {
   const std::unique_ptr<Started> started = start(new_run(), "-n 2");

@@ -234,7 +234,9 @@ TEST_F(TrainResume, GeneratedDataStaysGenerated) {
   const std::string run = new_run();
   (void)expect_success(kSmall + "--steps 2 --run-folder " + run);
   expect_error("train --steps 3 --resume " + run + " --data " + text_file("a"),
-               "--data: this run started with none, which cannot change later");
+               "--data: this run started without it, which cannot change later");
+  expect_error("train --steps 3 --vocabulary 70 --resume " + run,
+               "--vocabulary: this run started without it, which cannot change later");
 }
 
 TEST_F(TrainResume, TruncatedDataEndsRunCleanly) {

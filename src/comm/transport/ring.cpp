@@ -23,7 +23,7 @@ void for_each_piece(Ring& ring, std::uint64_t position, std::size_t bytes, Move 
 std::size_t RingStream::write(std::span<const std::byte> head, std::span<const std::byte> body) {
   const std::uint64_t written = outgoing_.written.load(std::memory_order_relaxed);
   const std::uint64_t read = outgoing_.read.load(std::memory_order_acquire);
-  std::size_t room = Ring::kBytes - static_cast<std::size_t>(written - read);
+  std::size_t room = Ring::kBytes - (written - read);
   std::uint64_t position = written;
   for (const std::span<const std::byte> part : {head, body}) {
     const std::size_t length = std::min(room, part.size());
@@ -37,13 +37,13 @@ std::size_t RingStream::write(std::span<const std::byte> head, std::span<const s
     outgoing_.written.store(position, std::memory_order_seq_cst);
     peer_.ring();
   }
-  return static_cast<std::size_t>(position - written);
+  return position - written;
 }
 
 std::size_t RingStream::read(std::span<std::byte> into) {
   const std::uint64_t read = incoming_.read.load(std::memory_order_relaxed);
   const std::uint64_t written = incoming_.written.load(std::memory_order_acquire);
-  const std::size_t length = std::min(into.size(), static_cast<std::size_t>(written - read));
+  const std::size_t length = std::min<std::size_t>(into.size(), written - read);
   if (length == 0) {
     return 0;
   }

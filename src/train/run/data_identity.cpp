@@ -19,7 +19,7 @@ namespace {
 constexpr std::int64_t kHashedWindows = 8192;
 
 void add_windows(const Batches& batches, std::int64_t length, Checksum& checksum) {
-  std::vector<std::int32_t> inputs(static_cast<std::size_t>(length));
+  std::vector<std::int32_t> inputs(length);
   std::vector<std::int32_t> targets(inputs.size());
   const std::int64_t windows = batches.epoch_size();
   const std::int64_t hashed = std::min(windows, kHashedWindows);

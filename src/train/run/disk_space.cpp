@@ -22,8 +22,7 @@ std::string check_disk_space(const DiskNeed& need, Bytes available) {
   if (available.count / more < need.checkpoint.count) {
     return fmt::format(
         "--keep {} needs room for {} more checkpoint{} of {}, and the disk of '{}' has {} left; "
-        "free "
-        "some space, or keep fewer",
+        "free some space, or keep fewer",
         need.keep, more, more == 1 ? "" : "s", to_text(need.checkpoint), need.folder,
         to_text(available));
   }

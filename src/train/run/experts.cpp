@@ -13,7 +13,7 @@ namespace trireme {
 namespace {
 
 [[noreturn]] void refuse_experts(const std::string& problem) {
-  throw Error(ErrorKind::Usage, fmt::format("experts: {}", problem));
+  throw Error(ErrorKind::Usage, fmt::format("--experts: {}", problem));
 }
 
 std::int64_t whole(std::string_view what, std::string_view text) {

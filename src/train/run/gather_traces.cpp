@@ -20,7 +20,7 @@ Trace gather_traces(World& world, Trace mine) {
   for (Rank rank = 1; rank < world.size(); ++rank) {
     std::array<std::int64_t, 1> size{};
     all.receive<std::int64_t>(size, rank);
-    std::vector<std::uint8_t> bytes(static_cast<std::size_t>(size[0]));
+    std::vector<std::uint8_t> bytes(size[0]);
     all.receive<std::uint8_t>(bytes, rank);
     mine.append(parse_trace(std::string(bytes.begin(), bytes.end())));
   }

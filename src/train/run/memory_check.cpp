@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/indexed_vector.h"
 #include "train/step/memory_fixes.h"
 #include "trireme/error.h"
 
@@ -83,7 +82,7 @@ std::string fixes_text(const TrainerOptions& options, const AvailableMemory& ava
 
 /// Gathers a number from every rank.
 std::vector<std::int64_t> all_of(World& world, std::int64_t mine) {
-  std::vector<std::int64_t> all(static_cast<std::size_t>(world.size()));
+  std::vector<std::int64_t> all(world.size());
   world.all().run(allgather<std::int64_t>(std::span(&mine, 1), all));
   return all;
 }
@@ -96,7 +95,7 @@ AvailableMemory share_of(const AvailableMemory& machine, Bytes need, World& worl
   for (const std::vector<Rank>& host : world.hosts()) {
     const bool here = std::ranges::find(host, world.rank()) != host.end();
     for (const Rank rank : host) {
-      together += here ? static_cast<double>(needs[position_of(rank)]) : 0;
+      together += here ? static_cast<double>(needs[rank]) : 0;
     }
   }
   if (together <= static_cast<double>(machine.bytes.count)) {
@@ -165,6 +164,7 @@ LargestNeed largest_need(const MemoryNeed& mine, Ranks& ranks) {
     sizes.push_back(&size);
   }
   std::vector<std::int64_t> counts;
+  counts.reserve(sizes.size());
   for (const Bytes* size : sizes) {
     counts.push_back(size->count);
   }

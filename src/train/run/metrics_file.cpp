@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/bytes_moved.h"
 #include "base/json.h"
 #include "trireme/error.h"
 
@@ -73,7 +74,7 @@ void MetricsFile::add(std::string_view line) {
       (void)!::ftruncate(fd_, size_);  // if that fails, the next resume removes the rest
       fail(reason);
     }
-    rest.remove_prefix(static_cast<std::size_t>(written > 0 ? written : 0));
+    rest.remove_prefix(bytes_moved(written));
   }
   size_ += static_cast<std::int64_t>(text.size());
 }

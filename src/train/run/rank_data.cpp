@@ -31,7 +31,7 @@ class RankBatches : public Batches {
     for (std::int64_t row = 0; row < count; ++row) {
       if (owner_of(row) == rows_.rank) {
         const std::int64_t epoch = at.epoch + mine / rows_.windows;
-        const auto begin = static_cast<std::size_t>(row) * rows_.row_bytes;
+        const std::size_t begin = row * rows_.row_bytes;
         own_->fill({.epoch = epoch, .index = mine % rows_.windows},
                    {to.inputs.subspan(begin, rows_.row_bytes),
                     to.targets.subspan(begin, rows_.row_bytes)});

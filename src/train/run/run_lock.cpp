@@ -12,6 +12,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "base/bytes_moved.h"
 #include "trireme/error.h"
 
 namespace trireme::train {
@@ -30,7 +31,7 @@ std::string owner_text() {
 std::string read_owner(int fd) {
   std::array<char, 400> text{};
   const ssize_t size = ::pread(fd, text.data(), text.size(), 0);
-  const std::string owner(text.data(), size > 0 ? static_cast<std::size_t>(size) : 0);
+  const std::string owner(text.data(), bytes_moved(size));
   return owner.empty() ? "another process" : owner.substr(0, owner.find('\n'));
 }
 

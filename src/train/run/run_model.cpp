@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "trireme/error.h"
+#include "trireme/message.h"
 
 namespace trireme::train {
 namespace {
@@ -69,7 +70,8 @@ RunModel open_run_model(const TrainSettings& settings, const NamedModel& named,
   RunModel model;
   model.description = named.description;
   if (!resumes && !weights.empty()) {
-    model.weights.emplace(weights);
+    parsed(settings.weights.empty() ? "--model" : "--weights", weights,
+           [&](const std::string& path) { model.weights.emplace(path); });
   }
   model.config = named.config;
   set_dtype(model.config, parse_dtype(settings.dtype));

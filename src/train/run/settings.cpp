@@ -310,14 +310,12 @@ bool is_setting(std::string_view name) {
 
 namespace {
 
-std::string value_text(const Json& value) {
+/// What a run started with; a vocabulary of 0 is none given.
+std::string start_text(const std::string& name, const Json& value) {
   const std::string text = value.dump();
-  return text == "[]" || text == "\"\"" ? "none" : text;
+  const bool is_absent = text == "[]" || text == "\"\"" || (name == "vocabulary" && text == "0");
+  return is_absent ? "without it" : "with " + text;
 }
-
-}  // namespace
-
-namespace {
 
 /// Its settings may change, but its state has a meaning for one kind only.
 void require_same_optimizer(const std::string& own, const std::string& given) {
@@ -340,9 +338,9 @@ TrainSettings resumed_settings(const TrainSettings& own, const TrainSettings& gi
     const bool may_move = std::ranges::find(kMayMove, name) != kMayMove.end() && !own.data.empty();
     if (!may_change && !may_move && merged[name] != anew[name]) {
       throw Error(ErrorKind::Usage,
-                  fmt::format("--{0}: this run started with {1}, which cannot change later; leave "
+                  fmt::format("--{0}: this run started {1}, which cannot change later; leave "
                               "out --{0}, or start a new run",
-                              name, value_text(merged[name])));
+                              name, start_text(name, merged[name])));
     }
     merged[name] = anew[name];
   }

@@ -203,14 +203,9 @@ void TrainingRun::Impl::export_model(const std::string& folder) {
 }
 
 void TrainingRun::Impl::check_export() {
-  try {
+  lead([this] {
     check_hugging_face_export(weighted(model_, trainer_), export_to(options_.export_folder));
-  } catch (const Error&) {
-    if (ranks_.leads()) {
-      throw;
-    }
-    throw ReportedElsewhere();
-  }
+  });
 }
 
 void TrainingRun::Impl::keep_tokenizer(const std::string& folder) const {

@@ -6,13 +6,13 @@
 
 #include <fmt/format.h>
 
+#include "tensor/container_size.h"
 #include "train/clock.h"
 #include "train/run/memory_check.h"
 #include "train/run/rank_data.h"
 #include "train/run/run_facts.h"
 #include "train/run/run_setup.h"
 #include "train/run/training_run_impl.h"
-#include "train/sizes.h"
 
 namespace trireme {
 namespace {
@@ -44,8 +44,8 @@ TrainingRun::Impl::Impl(RunOptions&& options, World* world,
           options_.make_device({.rank = ranks_.rank_on_host(), .ranks = ranks_.by_host().front()})),
       compiled_(compiled != nullptr ? std::move(compiled) : compile()),
       trainer_(options_that_fit(), compiled_, *device_, ranks_.communicator()) {
-  inputs_.resize(train::container_size(trainer_.input_bytes()));
-  targets_.resize(train::container_size(trainer_.target_bytes()));
+  inputs_.resize(container_size(trainer_.input_bytes()));
+  targets_.resize(container_size(trainer_.target_bytes()));
   train::load_weights(model_, trainer_, ranks_.world());
   if (model_.weights) {
     settings_.weights = model_.weights->path();
@@ -178,7 +178,7 @@ bool TrainingRun::Impl::out_of_patience() const {
 
 /// Rank 0 decides when to save: the clocks of the ranks differ.
 TrainingRun::Impl::Agreed TrainingRun::Impl::agree() {
-  if (!sync_) {
+  if (!sync_ && !use_next()) {
     read_batch(*data_.training, position_);
   }
   const int count = ranks_.count();
@@ -201,7 +201,9 @@ StepReport TrainingRun::Impl::run_step() {
   if (sync_) {
     return run_workers({.first = trainer_.step(), .last = trainer_.step() + 1}).last_report;
   }
-  data_.training->fill(position_, {inputs_, targets_});
+  if (!use_next()) {
+    data_.training->fill(position_, {inputs_, targets_});
+  }
   return train_on_batch();
 }
 
@@ -235,14 +237,45 @@ void TrainingRun::Impl::wait_as_slow_worker(std::int64_t step) const {
   }
 }
 
+/// If it cannot be read, that is reported when its step begins.
+void TrainingRun::Impl::read_ahead() {
+  if (trainer_.step() + 1 >= settings_.steps || next_.is_read) {
+    return;
+  }
+  next_.inputs.resize(inputs_.size());
+  next_.targets.resize(targets_.size());
+  try {
+    data_.training->fill(data_.training->advance(position_, settings_.batch),
+                         {next_.inputs, next_.targets});
+    next_.is_read = true;
+  } catch (const Error&) {
+    return;
+  }
+  trainer_.write_ahead(next_.inputs, next_.targets);
+}
+
+bool TrainingRun::Impl::use_next() {
+  if (!std::exchange(next_.is_read, false)) {
+    return false;
+  }
+  inputs_.swap(next_.inputs);
+  targets_.swap(next_.targets);
+  return true;
+}
+
 StepResult TrainingRun::Impl::take_step(Trace* trace) {
+  const auto meanwhile = [this] {
+    if (!device_->runs_inline()) {
+      read_ahead();
+    }
+  };
   StepResult result;
   do {
     if (trace != nullptr) {
       *trace = {};
     }
     result = sync_ ? sync_->run_step(inputs_, targets_, trace)
-                   : trainer_.run_step(inputs_, targets_, trace);
+                   : trainer_.run_step(inputs_, targets_, trace, meanwhile);
     overflows_ += result.overflowed ? 1 : 0;
   } while (result.overflowed);
   return result;

@@ -93,6 +93,10 @@ class TrainingRun::Impl {
   [[nodiscard]] RunSummary finish(double seconds);
   /// Keeps the error if the batch cannot be read.
   void read_batch(const Batches& from, DataPosition at);
+  /// Reads the next step's batch, if there is one, and starts to copy it to the device.
+  void read_ahead();
+  /// Makes the batch that was read ahead the current one; false if there is none.
+  bool use_next();
   /// Trains on the batch that was read.
   StepReport train_on_batch();
   void wait_as_slow_worker(std::int64_t step) const;
@@ -110,7 +114,7 @@ class TrainingRun::Impl {
 
   // Workers that die.
 
-  /// Whether the run can go on without the ranks that the error is about: parameter servers have the model.
+  /// Whether the run can continue without the ranks that the error is about: parameter servers have the model.
   [[nodiscard]] bool survives(const CommError& error) const;
   /// Agrees with the other survivors on the last step that all have recorded, and continues from there. Collective over
   /// them. Throws CommError if another rank dies meanwhile, or this one must not continue.
@@ -190,6 +194,12 @@ class TrainingRun::Impl {
   DataPosition first_position_{};  ///< where this run starts
   std::vector<std::byte> inputs_;
   std::vector<std::byte> targets_;
+  /// The next step's batch, if it was read while the device computed this one.
+  struct NextBatch {
+    std::vector<std::byte> inputs{};
+    std::vector<std::byte> targets{};
+    bool is_read = false;
+  } next_{};
   std::optional<Error> data_error_;  ///< why the batch could not be read
   train::LossHistory losses_;
   std::vector<double> step_times_;

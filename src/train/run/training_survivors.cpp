@@ -33,8 +33,8 @@ std::string death_text(const std::vector<int>& dead, Rank live, int workers, std
 
 bool TrainingRun::Impl::survives(const CommError& error) const {
   using enum CommFault;
-  const std::array gone{Died, Stopped, Left, Dead};
-  const bool is_death = std::ranges::find(gone, error.fault()) != gone.end();
+  const std::array deaths{Died, Stopped, Left, Dead};
+  const bool is_death = std::ranges::find(deaths, error.fault()) != deaths.end();
   const bool is_self = error.culprits() == std::vector<Rank>{ranks_.rank()};
   const bool knows_folder = !folder_.empty();
   return sync_ && uses_server(parse_sync(settings_.sync)) && is_death && !is_self && knows_folder;

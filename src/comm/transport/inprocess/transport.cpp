@@ -72,7 +72,7 @@ class ThreadMemory : public HostMemory {
  public:
   explicit ThreadMemory(InProcessHub& hub) : hub_(hub) {}
   [[nodiscard]] std::byte* allocate(std::int64_t bytes) override {
-    return hub_.allocate(static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1)));
+    return hub_.allocate(std::max<std::int64_t>(bytes, 1));
   }
   void release(void* memory) noexcept override { hub_.release(memory); }
   [[nodiscard]] std::optional<std::uint64_t> place_of(const void* memory,

@@ -21,6 +21,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/bytes_moved.h"
 #include "base/indexed_vector.h"
 #include "base/text.h"
 #include "comm/net/fd.h"
@@ -227,7 +228,7 @@ class Heap : public HostMemory {
       if (got <= 0) {
         return got < 0 ? errno : EFAULT;
       }
-      done += static_cast<std::size_t>(got);
+      done += bytes_moved(got);
     }
     return 0;
   }

@@ -80,8 +80,8 @@ bool Callers::is_full() const {
 }
 
 std::size_t Callers::strangers() const {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      candidates_, [](const Candidate& one) { return !one.caller.channel.is_open(); }));
+  return std::ranges::count_if(candidates_,
+                               [](const Candidate& one) { return !one.caller.channel.is_open(); });
 }
 
 bool Callers::drop_oldest_stranger() {

@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include "base/indexed_vector.h"
+#include "base/bytes_moved.h"
 #include "comm/net/channel.h"
 #include "comm/net/socket.h"
 #include "comm/transport/tcp/callers.h"
@@ -36,19 +36,19 @@ struct OwnCall {
   PeerAddress peer;
   Channel channel;
   Introduction me{};
-  std::size_t said = 0;  ///< bytes of the introduction
+  std::size_t written = 0;  ///< bytes of the introduction
 
   /// Advances; true once the peer has identified this rank.
   bool advance() {
     const std::span<const std::byte> bytes = std::as_bytes(std::span(&me, 1));
-    if (said < bytes.size() && channel.advance()) {
-      const Transfer sent = channel.write(bytes.subspan(said));
-      said += sent.bytes;
+    if (written < bytes.size() && channel.advance()) {
+      const Transfer sent = channel.write(bytes.subspan(written));
+      written += sent.bytes;
       if (sent.outcome == Transfer::Outcome::Closed) {
         throw Error(ErrorKind::Peer, fmt::format("{} closed the connection", channel.peer()));
       }
     }
-    return said == bytes.size();
+    return written == bytes.size();
   }
 };
 
@@ -76,7 +76,7 @@ class TcpStream : public Stream {
     const ssize_t sent =
         sendmsg(connection_->channel.socket().get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent >= 0) {
-      return static_cast<std::size_t>(sent);
+      return bytes_moved(sent);
     }
     if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) {
       return 0;
@@ -120,9 +120,9 @@ class TcpStream : public Stream {
     message.msg_iovlen = parts.size();
     const ssize_t got = recvmsg(connection_->channel.socket().get(), &message, MSG_DONTWAIT);
     if (got > 0) {
-      const std::size_t placed = std::min(into.size(), static_cast<std::size_t>(got));
+      const std::size_t placed = std::min(into.size(), bytes_moved(got));
       begin_ = 0;
-      end_ = static_cast<std::size_t>(got) - placed;
+      end_ = bytes_moved(got) - placed;
       if (placed < into.size() || end_ == buffer_.size()) {
         connection_->readable.store(true);  // more will arrive at once; otherwise poll() reports it
       }
@@ -187,7 +187,7 @@ class TcpTransport : public Transport {
     const int count = epoll_wait(poll_.get(), events.data(), static_cast<int>(events.size()),
                                  static_cast<int>(at_most.count()));
     for (int i = 0; i < count; ++i) {
-      const epoll_event& event = events[position_of(i)];
+      const epoll_event& event = events[i];
       if (event.data.ptr != nullptr) {
         Connection& connection = *static_cast<Connection*>(event.data.ptr);
         if ((event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) {
@@ -209,7 +209,7 @@ class TcpTransport : public Transport {
     std::vector<OwnCall> calls;
     for (const PeerAddress& peer : peers) {
       if (peer.rank < parts_.rank) {
-        expected += static_cast<std::size_t>(parts_.options.connections);
+        expected += parts_.options.connections;
         continue;
       }
       for (int k = 0; k < parts_.options.connections; ++k) {
@@ -270,8 +270,8 @@ class TcpTransport : public Transport {
     std::size_t introduced = 0;
     std::size_t open_calls = 0;
     while (introduced < expected || open_calls < calls.size()) {
-      open_calls = static_cast<std::size_t>(
-          std::ranges::count_if(calls, [&](OwnCall& call) { return advance(call, deadline); }));
+      open_calls =
+          std::ranges::count_if(calls, [&](OwnCall& call) { return advance(call, deadline); });
       for (Caller& caller : callers.advance()) {
         introduced += accept(std::move(caller)) ? 1 : 0;
       }

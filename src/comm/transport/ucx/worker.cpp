@@ -15,7 +15,6 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 
-#include "base/indexed_vector.h"
 #include "base/text.h"
 #include "comm/net/secret.h"
 #include "comm/wire/stream.h"
@@ -227,7 +226,7 @@ bool UcxWorker::work() {
   for (;;) {
     const ssize_t count = ucp_stream_worker_poll(worker_, ready.data(), ready.size(), 0);
     for (ssize_t i = 0; i < count; ++i) {
-      auto* endpoint = static_cast<UcxEndpoint*>(ready[position_of(i)].user_data);
+      auto* endpoint = static_cast<UcxEndpoint*>(ready[i].user_data);
       if (endpoint != nullptr) {                 // otherwise the peer was faster than this side
         endpoint->worker_.mutex_.assume_held();  // this one's
         endpoint->collect();
