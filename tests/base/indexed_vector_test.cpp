@@ -27,6 +27,30 @@ TEST(IndexedVector, SupportsNumbersEnumeratorsAndIds) {
   EXPECT_EQ(*by_node[NodeNumber{1}], 7);
 }
 
+TEST(IndexedVector, RefusesIdsOfAnotherType) {
+  static_assert(IndexOf<NodeNumber, NodeNumber> && IndexOf<std::size_t, std::int32_t>);
+  static_assert(!IndexOf<Color, NodeNumber> && !IndexOf<int, Color> && !IndexOf<NodeNumber, int>);
+}
+
+TEST(IndexedVector, ListsItsIds) {
+  const IndexedVector<NodeNumber, int> by_node{4, 5, 6};
+  int sum = 0;
+  for (const NodeNumber id : by_node.ids()) {
+    sum += id.index * by_node[id];
+  }
+  EXPECT_EQ(sum, 5 + 2 * 6);
+  EXPECT_TRUE(by_node.contains(NodeNumber{2}));
+  EXPECT_FALSE(by_node.contains(NodeNumber{3}));
+  EXPECT_FALSE(by_node.contains(NodeNumber{-1}));
+}
+
+TEST(IndexedArray, IsIndexedByEnumerators) {
+  constexpr IndexedArray<Color, int, 2> kSizes{7, 8};
+  static_assert(kSizes[Color::Green] == 8);
+  EXPECT_EQ(kSizes.at(Color::Red), 7);
+  EXPECT_THROW((void)kSizes.at(static_cast<Color>(2)), std::out_of_range);
+}
+
 TEST(IndexedVector, AtChecksBounds) {
   IndexedVector<std::int32_t, int> few(2, 1);
   EXPECT_EQ(few.at(1), 1);

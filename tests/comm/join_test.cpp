@@ -167,9 +167,10 @@ struct Difference {
   std::string name;
   WorldOptions zero;
   WorldOptions one;
-  std::string told;  ///< the options of rank 1, and those of rank 0
+  std::string options;  ///< the options of rank 1, and those of rank 0
 };
 
+// NOLINTNEXTLINE(readability-identifier-naming): googletest's name
 void PrintTo(const Difference& difference, std::ostream* out) {
   *out << difference.name;
 }
@@ -204,10 +205,10 @@ TEST_P(MismatchedOptions, AreReportedToAllRanks) {
   Process zero = place.start(0, 3, GetParam().zero);
   Process one = place.start(1, 3, GetParam().one);
   Process two = place.start(2, 3, GetParam().zero);
-  const std::size_t bar = GetParam().told.find('|');
-  const std::string ones = GetParam().told.substr(0, bar);
+  const std::size_t bar = GetParam().options.find('|');
+  const std::string ones = GetParam().options.substr(0, bar);
   const std::string option = ones.substr(0, ones.find(" ="));
-  const std::string zeros = option + " = " + GetParam().told.substr(bar + 1);
+  const std::string zeros = option + " = " + GetParam().options.substr(bar + 1);
   const std::string fix = ": give all ranks the same options";
   const auto values = [](const std::string& text) { return text.substr(text.find("= ") + 2); };
   // The others are compared with the rank that joins first.

@@ -11,37 +11,13 @@
 #include <vector>
 
 #include "comm/kernels/kernels.h"
+#include "wide.h"
 
 namespace trireme::comm {
 
 inline constexpr std::size_t kLongest = 4099;  ///< elements of an input
 
 // The reference.
-
-template <class T>
-constexpr bool kIsHalf = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
-template <class T>
-using Wide = std::conditional_t<kIsHalf<T>, float, T>;
-
-template <class T>
-Wide<T> widen(T value) {
-  if constexpr (kIsHalf<T>) {
-    return to_f32(value);
-  } else {
-    return value;
-  }
-}
-
-template <class T>
-T narrow(Wide<T> value) {
-  if constexpr (std::is_same_v<T, Float16>) {
-    return to_f16(value);
-  } else if constexpr (std::is_same_v<T, BFloat16>) {
-    return to_bf16(value);
-  } else {
-    return value;
-  }
-}
 
 template <class W>
 W plain_min(W a, W b) {

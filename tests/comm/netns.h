@@ -14,7 +14,6 @@
 #include <exception>
 #include <fstream>
 #include <functional>
-#include <new>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -24,13 +23,13 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sched.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "comm/net/fd.h"
 #include "comm/net/secret.h"
+#include "shared.h"
 #include "trireme/comm.h"
 
 namespace trireme::test {
@@ -184,23 +183,6 @@ inline const std::string& why_no_network() {
   }();
   return why;
 }
-
-/// A T that forked processes share.
-template <class T>
-class Shared {
- public:
-  Shared()
-      : value_(new (mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-                         0)) T()) {}
-  ~Shared() { munmap(value_, sizeof(T)); }
-  Shared(const Shared&) = delete;
-  Shared& operator=(const Shared&) = delete;
-  T* operator->() const { return value_; }
-  T& operator*() const { return *value_; }
-
- private:
-  T* value_;
-};
 
 /// Ranks as processes on the hosts of a network.
 struct HostRun {

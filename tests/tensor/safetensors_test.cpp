@@ -87,7 +87,7 @@ TEST(Safetensors, AcceptsAnyOrderAndWhitespace) {
 }
 
 TEST(Safetensors, RejectsBadHeaderLength) {
-  expect_refused("has 3 bytes", "abc");
+  expect_refused("is not a safetensors file: it has 3 bytes", "abc");
   expect_refused("says that its header has 5 bytes, but only 2 follow",
                  with_length("{}   ").substr(0, 10));
   std::string long_header = with_length("{}");

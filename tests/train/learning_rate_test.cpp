@@ -70,17 +70,20 @@ TEST(LearningRate, ReportsParseErrors) {
   refuses("", "unknown schedule ''");
   refuses("cos:1", "unknown schedule 'cos'; write a number, or constant, linear, cosine or wsd");
   refuses("constant", "has no peak");
-  refuses("constant:fast", "the peak is 'fast', not a number");
+  refuses("constant:fast", "the peak is 'fast'; it must be a number of 0 or more");
   refuses("constant:-1", "the peak is '-1'");
   refuses("constant:nan", "the peak is 'nan'");
-  refuses("constant:1,steps=5", "this shape has no setting 'steps'");
+  refuses("constant:1,steps=5", "unknown setting of constant 'steps'; use warmup");
+  refuses("cosine:1,warm=3", "unknown setting of cosine 'warm'; did you mean warmup?");
+  refuses("linear:1,decay=3", "unknown setting of linear 'decay'; use warmup, steps or least");
   refuses("cosine:1", "needs the length of the run");
   refuses("cosine:1,steps=5,steps=6", "'steps' is given twice");
-  refuses("cosine:1,steps=1.5", "steps is '1.5', not an integer");
+  refuses("cosine:1,steps=1.5", "steps is '1.5'; it must be an integer of 0 or more");
   refuses("cosine:1,steps", "steps is ''");
-  refuses("cosine:1,steps=5,warmup=6", "a warmup of 6 in a run of 5 steps");
+  refuses("cosine:1,steps=5,warmup=6", "a run of 5 steps is shorter than its warmup of 6");
   refuses("wsd:1,steps=5", "wsd needs the length of its decay");
-  refuses("wsd:1,steps=5,warmup=3,decay=3", "a warmup of 3 and a decay of 3 in a run of 5");
+  refuses("wsd:1,steps=5,warmup=3,decay=3",
+          "a run of 5 steps is shorter than its warmup of 3 and decay of 3");
   refuses("cosine:1,steps=9223372036854775807,warmup=9223372036854775807,least=2",
           "the least rate, 2, is above the peak, 1");
 }

@@ -156,7 +156,7 @@ std::string Scenario::problem() const {
     if (std::ranges::any_of(faults, [&](const Fault& other) {
           return &other != &fault && overlap(fault, other);
         })) {
-      return fmt::format("a {} begins while the same is still going on", to_text(fault.kind));
+      return fmt::format("a {} begins while another is still in progress", to_text(fault.kind));
     }
   }
   return "";

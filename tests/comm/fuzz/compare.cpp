@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "../wide.h"
 #include "elements.h"
 #include "inputs.h"
 #include "reference.h"

@@ -1,10 +1,9 @@
-// From a DType to the C++ type of its elements, and to the type in which they are combined.
+// From a DType to the C++ type of its elements.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <type_traits>
 
 #include "trireme/error.h"
 #include "trireme/tensor.h"
@@ -42,43 +41,6 @@ std::span<T> elements(std::span<std::byte> bytes) {
 template <class T>
 std::span<const T> elements(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
-}
-
-/// What partial results are kept in.
-template <class T>
-struct Wide {
-  using Type = T;
-};
-template <>
-struct Wide<Float16> {
-  using Type = float;
-};
-template <>
-struct Wide<BFloat16> {
-  using Type = float;
-};
-template <class T>
-using WideOf = typename Wide<T>::Type;
-
-/// Exact.
-template <class T>
-WideOf<T> widen(T value) {
-  if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>) {
-    return to_f32(value);
-  } else {
-    return value;
-  }
-}
-/// Rounds to the nearest.
-template <class T>
-T narrow(WideOf<T> value) {
-  if constexpr (std::is_same_v<T, Float16>) {
-    return to_f16(value);
-  } else if constexpr (std::is_same_v<T, BFloat16>) {
-    return to_bf16(value);
-  } else {
-    return value;
-  }
 }
 
 }  // namespace trireme::fuzz

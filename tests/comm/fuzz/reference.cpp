@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "../wide.h"
 #include "elements.h"
 #include "inputs.h"
 
@@ -78,7 +79,7 @@ W combine_two(Reduction reduction, W a, W b) {
 /// Associative and commutative, but not a built-in reduction: (1 + a)(1 + b) - 1 of integers, which wrap. For floats,
 /// which would not stay exact, the sum.
 template <class T>
-WideOf<T> combine_user(WideOf<T> a, WideOf<T> b) {
+Wide<T> combine_user(Wide<T> a, Wide<T> b) {
   if constexpr (std::is_integral_v<T>) {
     const auto x = unsigned_of(a);
     const auto y = unsigned_of(b);
@@ -89,22 +90,22 @@ WideOf<T> combine_user(WideOf<T> a, WideOf<T> b) {
 }
 
 template <class T>
-WideOf<T> combine_tree(const Collective& call, std::span<const WideOf<T>> values) {
+Wide<T> combine_tree(const Collective& call, std::span<const Wide<T>> values) {
   if (values.size() == 1) {
     return values[0];
   }
   const std::size_t half = (values.size() + 1) / 2;
-  const WideOf<T> a = combine_tree<T>(call, values.first(half));
-  const WideOf<T> b = combine_tree<T>(call, values.subspan(half));
+  const Wide<T> a = combine_tree<T>(call, values.first(half));
+  const Wide<T> b = combine_tree<T>(call, values.subspan(half));
   return call.combiner == Collective::Combiner::User ? combine_user<T>(a, b)
                                                      : combine_two(call.reduction, a, b);
 }
 
 template <class T>
-T combine_all(const Collective& call, std::span<const WideOf<T>> values) {
-  WideOf<T> result = combine_tree<T>(call, values);
+T combine_all(const Collective& call, std::span<const Wide<T>> values) {
+  Wide<T> result = combine_tree<T>(call, values);
   if (call.combiner == Collective::Combiner::BuiltIn && call.reduction == Reduction::Average) {
-    result = static_cast<WideOf<T>>(result / static_cast<WideOf<T>>(values.size()));
+    result = static_cast<Wide<T>>(result / static_cast<Wide<T>>(values.size()));
   }
   return narrow<T>(result);
 }
@@ -116,7 +117,7 @@ void fill_combined_as(const CallView& view, std::int64_t begin, std::span<T> out
     inputs[r].resize(out.size());
     fill_input(view, static_cast<Rank>(r), begin, std::as_writable_bytes(std::span(inputs[r])));
   }
-  std::vector<WideOf<T>> values(inputs.size());
+  std::vector<Wide<T>> values(inputs.size());
   for (std::size_t i = 0; i < out.size(); ++i) {
     for (std::size_t r = 0; r < inputs.size(); ++r) {
       values[r] = widen(inputs[r][i]);
