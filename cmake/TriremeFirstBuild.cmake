@@ -38,7 +38,7 @@ function(trireme_unity target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${TRIREME_UNITY} UNITY_BUILD_BATCH_SIZE 24)
 endfunction()
 
-# trireme_join_cuda(LIST): with TRIREME_UNITY, replaces the sources of LIST by files that include five of them each; CMake
+# trireme_join_cuda(LIST): with TRIREME_UNITY, replaces the sources of LIST by files that include six of them each; CMake
 # does that itself from 3.31 on. Of what nvcc takes for a small file, most is reading headers.
 function(trireme_join_cuda list)
   if(NOT TRIREME_UNITY)
@@ -47,7 +47,7 @@ function(trireme_join_cuda list)
   set(joined)
   set(sources ${${list}})
   while(sources)
-    list(SUBLIST sources 0 5 part)
+    list(SUBLIST sources 0 6 part)
     list(REMOVE_ITEM sources ${part})
     list(TRANSFORM part REPLACE "(.+)" "#include \"${CMAKE_CURRENT_SOURCE_DIR}/\\1\"")
     list(JOIN part "\n" text)

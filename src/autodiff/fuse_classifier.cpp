@@ -20,7 +20,6 @@
 
 #include "autodiff/readers.h"
 #include "autodiff/rebuild.h"
-#include "base/indexed_vector.h"
 #include "graph/einsum.h"
 #include "trireme/op.h"
 #include "trireme/optimize.h"
@@ -243,7 +242,7 @@ class ClassifierFusion {
       rebuild_.copy(node);
       return;
     }
-    const std::size_t operand = position_of(padded - node.inputs.begin());
+    const auto operand = padded - node.inputs.begin();
     const EinsumLetters letters = parse_equation(signature_of(graph_, node));
     const char classes = (operand == 0 ? letters.a : letters.b).back();
     const std::size_t axis = letters.result.find(classes);

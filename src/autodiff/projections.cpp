@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "autodiff/readers.h"
-#include "base/indexed_vector.h"
 #include "graph/einsum.h"
 #include "trireme/op.h"
 
@@ -127,8 +126,7 @@ class ProjectionFinder {
     const auto operand = std::ranges::find(node(n).inputs, q) - node(n).inputs.begin();
     const std::vector<std::size_t>& all = readers_.of(part);
     const auto found = std::ranges::find_if(all, [&](std::size_t other) {
-      return !is_found(other) && is_like(other, n) &&
-             node(other).inputs[position_of(operand)] == part;
+      return !is_found(other) && is_like(other, n) && node(other).inputs[operand] == part;
     });
     return found != all.end() ? std::optional(*found) : std::nullopt;
   }

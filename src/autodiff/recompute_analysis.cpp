@@ -75,7 +75,7 @@ bool RecomputeAnalysis::may_be_copied(ValueId value, const RecomputeOptions& opt
   const auto other = options.blocks.find(block);
   const RecomputeMode mode = other == options.blocks.end() ? options.mode : other->second;
   return mode == RecomputeMode::Full ||
-         (mode == RecomputeMode::Selective && !expensive_[position_of(producer)]);
+         (mode == RecomputeMode::Selective && !expensive_[producer.index]);
 }
 
 /// Backwards over the nodes, so that all readers of a result are seen before the node that produces it.
@@ -92,7 +92,7 @@ Recomputed RecomputeAnalysis::of(const RecomputeOptions& options) const {
     for (const ValueId input : node.inputs) {
       if (may_be_copied(input, options)) {
         result.values[input] = true;
-        result.nodes[position_of(graph_.value(input).producer)] = true;
+        result.nodes[graph_.value(input).producer.index] = true;
       } else {
         kept[input] = is_forward(graph_, input);
       }

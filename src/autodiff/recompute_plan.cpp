@@ -24,6 +24,9 @@ struct Partial {
   std::size_t before = 0;                    // index of its predecessor among the shorter plans
 };
 
+template <class T>
+using ByMode = IndexedArray<RecomputeMode, T, kRecomputeModes.size()>;
+
 bool is_better(const Partial& a, const Partial& b) {
   return a.flops != b.flops ? a.flops < b.flops : a.kept < b.kept;
 }
@@ -31,10 +34,10 @@ bool is_better(const Partial& a, const Partial& b) {
 /// Keeps the plans that no other with the same last mode dominates.
 std::vector<Partial> without_worse(std::vector<Partial> plans) {
   std::ranges::sort(plans, is_better);
-  std::array<std::int64_t, kRecomputeModes.size()> least{};
-  least.fill(std::numeric_limits<std::int64_t>::max());
+  ByMode<std::int64_t> least{};
+  std::ranges::fill(least, std::numeric_limits<std::int64_t>::max());
   std::erase_if(plans, [&](const Partial& plan) {
-    std::int64_t& so_far = least.at(position_of(plan.mode));
+    std::int64_t& so_far = least.at(plan.mode);
     const bool worse = plan.kept >= so_far;
     so_far = std::min(so_far, plan.kept);
     return worse;
@@ -70,17 +73,17 @@ class Planning {
 
   /// All plans so far, each with every mode for the next block.
   std::vector<Partial> extended(std::size_t b) {
-    std::array<std::array<Change, kRecomputeModes.size()>, kRecomputeModes.size()> changes{};
+    ByMode<ByMode<Change>> changes{};  // by the mode before and of the block
     for (const RecomputeMode before : kRecomputeModes) {
       for (const RecomputeMode mode : kRecomputeModes) {
-        changes.at(position_of(before)).at(position_of(mode)) = change(b, before, mode);
+        changes.at(before).at(mode) = change(b, before, mode);
       }
     }
     std::vector<Partial> plans;
     const std::vector<Partial>& so_far = layers_.back();
     for (std::size_t i = 0; i < so_far.size(); ++i) {
       for (const RecomputeMode mode : kRecomputeModes) {
-        const Change& more = changes.at(position_of(so_far[i].mode)).at(position_of(mode));
+        const Change& more = changes.at(so_far[i].mode).at(mode);
         plans.push_back({so_far[i].kept + more.kept, so_far[i].flops + more.flops, mode, i});
       }
     }

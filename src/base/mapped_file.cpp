@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/bytes_moved.h"
 #include "trireme/error.h"
 
 namespace trireme {
@@ -41,9 +42,7 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
     fail_to_read(path, why());
   }
   const off_t size = size_of_regular(fd, path);
-  void* data = size > 0
-                   ? ::mmap(nullptr, static_cast<std::size_t>(size), PROT_READ, MAP_PRIVATE, fd, 0)
-                   : nullptr;
+  void* data = size > 0 ? ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0) : nullptr;
   const std::string problem = size < 0 || data == MAP_FAILED ? why() : "";
   if (!problem.empty()) {
     ::close(fd);
@@ -51,7 +50,7 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
   }
   fd_ = fd;
   data_ = static_cast<const std::byte*>(data);
-  size_ = static_cast<std::size_t>(size);
+  size_ = size;
 }
 
 MappedFile::~MappedFile() {
@@ -63,7 +62,7 @@ MappedFile::~MappedFile() {
 }
 
 void MappedFile::copy(std::span<const std::byte> from, std::byte* to) const {
-  auto at = static_cast<std::size_t>(from.data() - data_);
+  std::size_t at = from.data() - data_;
   const std::size_t end = at + from.size();
   while (at < end) {
     const ssize_t read = ::pread(fd_, to, end - at, static_cast<off_t>(at));
@@ -77,8 +76,8 @@ void MappedFile::copy(std::span<const std::byte> from, std::byte* to) const {
                   fmt::format("'{}' was truncated while in use: it had {} bytes and has {} now",
                               path_, size_, status.st_size));
     }
-    at += static_cast<std::size_t>(read > 0 ? read : 0);
-    to += read > 0 ? read : 0;
+    at += bytes_moved(read);
+    to += bytes_moved(read);
   }
 }
 

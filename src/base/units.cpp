@@ -63,7 +63,7 @@ Quantity split_quantity(std::string_view text) {
   text = trim(text);
   double ignored = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ignored);
-  const auto length = error == std::errc() ? static_cast<std::size_t>(end - text.data()) : 0;
+  const std::size_t length = error == std::errc() ? end - text.data() : 0;
   return {text.substr(0, length), trim(text.substr(length))};
 }
 

@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "base/indexed_vector.h"
 #include "base/text.h"
 #include "trireme/error.h"
 
@@ -80,7 +79,7 @@ std::size_t Mesh::index_of(std::string_view axis) const {
   if (at == axes_.end()) {
     refuse(fmt::format("mesh '{}' has no axis '{}'", to_text(*this), axis));
   }
-  return position_of(at - axes_.begin());
+  return at - axes_.begin();
 }
 
 int Mesh::stride(std::size_t i) const noexcept {
@@ -123,7 +122,7 @@ std::vector<int> Mesh::group_of(std::string_view axis, int rank) const {
   const std::size_t i = index_of(axis);
   const int step = stride(i);
   const int first = rank - coordinates(rank)[i] * step;
-  std::vector<int> group(static_cast<std::size_t>(axes_[i].size));
+  std::vector<int> group(axes_[i].size);
   for (std::size_t member = 0; member < group.size(); ++member) {
     group[member] = first + static_cast<int>(member) * step;
   }

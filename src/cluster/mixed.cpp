@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
-#include "base/indexed_vector.h"
 #include "cluster/names.h"
 #include "trireme/cluster.h"
 
@@ -93,8 +92,7 @@ Cluster with_weakest(Cluster cluster) {
   cluster.links = weakest_links(cluster.kinds);
   const auto slowest = std::ranges::min_element(
       cluster.kinds, {}, [](const NodeKind& kind) { return matrix_rate(kind.device); });
-  cluster.efficiency =
-      efficiency_of(nodes_of_kind(cluster, position_of(slowest - cluster.kinds.begin())));
+  cluster.efficiency = efficiency_of(nodes_of_kind(cluster, slowest - cluster.kinds.begin()));
   return cluster;
 }
 

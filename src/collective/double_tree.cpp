@@ -155,13 +155,13 @@ Schedule double_tree_broadcast(Rank p, Rank root, std::int64_t segments) {
     return schedule;
   }
   const TreePair trees(p);
-  schedule.steps.resize(static_cast<std::size_t>(trees.depth() + 2 * (segments - 1)));
+  schedule.steps.resize(trees.depth() + 2 * (segments - 1));
   const auto rank_at = [&](Rank place) {
     return static_cast<Rank>((static_cast<std::int64_t>(place) + root) % p);
   };
   for (const Edge& edge : trees.edges()) {
     for (std::int64_t segment = 0; segment < segments; ++segment) {
-      schedule.steps[position_of(edge.first_step + 2 * segment)].transfers.push_back(
+      schedule.steps[edge.first_step + 2 * segment].transfers.push_back(
           {rank_at(edge.parent),
            rank_at(edge.child),
            Action::Copy,

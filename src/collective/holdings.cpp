@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "base/indexed_vector.h"
 #include "trireme/collective.h"
 #include "trireme/error.h"
 
@@ -59,9 +58,7 @@ Promise promise(const Schedule& schedule, Rank rank, Block block) {
 }
 
 Holdings::Holdings(const Schedule& schedule)
-    : ranks_(schedule.ranks),
-      blocks_(schedule.blocks),
-      words_((static_cast<std::size_t>(schedule.ranks) + 63) / 64) {
+    : ranks_(schedule.ranks), blocks_(schedule.blocks), words_((schedule.ranks + 63) / 64) {
   const double bytes =
       static_cast<double>(ranks_) * static_cast<double>(blocks_) * static_cast<double>(words_) * 8;
   if (bytes > kMaxStateBytes) {
@@ -71,23 +68,23 @@ Holdings::Holdings(const Schedule& schedule)
             "{} ranks with {} blocks are too many to follow every contribution ({:.0f} GiB)",
             ranks_, blocks_, bytes / (1 << 30)));
   }
-  bits_.assign(static_cast<std::size_t>(ranks_ * blocks_) * words_, 0);
+  bits_.assign(ranks_ * blocks_ * words_, 0);
   for (Rank rank = 0; rank < ranks_; ++rank) {
     for (Block block = 0; block < blocks_; ++block) {
       if (starts_with(schedule, rank, block)) {
-        set(rank, block)[position_of(rank) / 64] |= std::uint64_t{1} << (rank % 64);
+        set(rank, block)[rank / 64] |= std::uint64_t{1} << (rank % 64);
       }
     }
   }
 }
 
 std::span<std::uint64_t> Holdings::set(Rank rank, Block block) {
-  const std::size_t cell = position_of(rank * blocks_ + block);
+  const std::int64_t cell = rank * blocks_ + block;
   return {bits_.data() + cell * words_, words_};
 }
 
 std::span<const std::uint64_t> Holdings::set(Rank rank, Block block) const {
-  const std::size_t cell = position_of(rank * blocks_ + block);
+  const std::int64_t cell = rank * blocks_ + block;
   return {bits_.data() + cell * words_, words_};
 }
 
@@ -100,7 +97,7 @@ Rank Holdings::contributors(Rank rank, Block block) const {
 }
 
 bool Holdings::contains(Rank rank, Block block, Rank contributor) const {
-  return (set(rank, block)[position_of(contributor) / 64] >> (contributor % 64) & 1) != 0;
+  return (set(rank, block)[contributor / 64] >> (contributor % 64) & 1) != 0;
 }
 
 void Holdings::apply(const Step& step) {

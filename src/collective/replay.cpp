@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <map>
 
-#include "base/indexed_vector.h"
 #include "trireme/collective.h"
 
 namespace trireme {
@@ -17,7 +16,7 @@ struct Parcel {
 };
 
 void deliver(const Parcel& parcel, Values& buffers) {
-  std::vector<double>& held = buffers[position_of(parcel.to)][position_of(parcel.block)];
+  std::vector<double>& held = buffers[parcel.to][parcel.block];
   if (parcel.action == Action::Copy) {
     held = parcel.values;
     return;
@@ -58,8 +57,7 @@ void replay(const Schedule& schedule, Values& buffers,
     std::vector<Parcel> parcels;
     for_each_message(schedule.steps[t], [&](const Message& m) {
       for_each_block(m.blocks, [&](Block block) {
-        parcels.push_back(
-            {m.to, block, m.action, buffers[position_of(m.from)][position_of(block)]});
+        parcels.push_back({m.to, block, m.action, buffers[m.from][block]});
       });
     });
     for (const Parcel& parcel : parcels) {

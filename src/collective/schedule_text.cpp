@@ -138,7 +138,7 @@ class Parser : private LineReader {
 
   /// ACTION FROM -> TO : RUN … or ACTION FIRST+STRIDE*COUNT >> SHIFT [but PLACE …] : TURN …
   void parse_message(const std::vector<std::string_view>& words, Step& step) const {
-    const std::size_t colon = position_of(std::ranges::find(words, ":") - words.begin());
+    const std::size_t colon = std::ranges::find(words, ":") - words.begin();
     const bool plain = words.size() > 3 && words[2] == "->" && colon == 4;
     const bool rule =
         words.size() > 3 && words[2] == ">>" && (colon == 4 || (colon > 5 && words[4] == "but"));

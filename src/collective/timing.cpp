@@ -189,8 +189,8 @@ class TrafficCounter {
       const std::int64_t bytes = message_bytes(schedule_, payload_, m);
       add_to_total(bytes);
       peak_ = std::max({peak_, out_[m.from] += bytes, in_[m.to] += bytes});
-      traffic_.sent[position_of(m.from)].count += bytes;
-      traffic_.received[position_of(m.to)].count += bytes;
+      traffic_.sent[m.from].count += bytes;
+      traffic_.received[m.to].count += bytes;
       ++traffic_.messages;
       sends[m.from] = true;
     });

@@ -24,7 +24,7 @@ class Network {
   Network(std::string name, Rank ranks, Duplex duplex = Duplex::Full) : duplex_(duplex) {
     topology_.name = std::move(name);
     topology_.ranks = ranks;
-    topology_.routes.resize(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks));
+    topology_.routes.resize(std::int64_t{ranks} * ranks);
   }
 
   /// A cable: a link in each direction, or one for both.
@@ -146,8 +146,8 @@ class StepTimer {
       const std::vector<int>& route = topology_.route(m.from, m.to);
       load.longest_route = std::max(load.longest_route, static_cast<int>(route.size()));
       for (const int link : route) {
-        ++load.messages[position_of(link)];
-        load.bytes[position_of(link)] += bytes_of(m);
+        ++load.messages[link];
+        load.bytes[link] += bytes_of(m);
       }
     });
     load.busy_links =
@@ -163,9 +163,8 @@ class StepTimer {
   }
 
   [[nodiscard]] double link_time(int link, const StepLoad& load) const {
-    const std::size_t l = position_of(link);
-    return static_cast<double>(load.bytes[l]) * costs_.beta.count *
-           topology_.links[l].relative_beta;
+    return static_cast<double>(load.bytes[link]) * costs_.beta.count *
+           topology_.links[link].relative_beta;
   }
 
   [[nodiscard]] double flight_time(const Message& m, const StepLoad& load) const {
@@ -199,7 +198,7 @@ class StepTimer {
   }
 
   [[nodiscard]] double port_time(int link, double bytes) const {
-    const double slowness = topology_.links[position_of(link)].relative_beta;
+    const double slowness = topology_.links[link].relative_beta;
     return costs_.alpha.count + bytes * costs_.beta.count * slowness;
   }
 

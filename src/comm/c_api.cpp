@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "base/indexed_vector.h"
+#include "tensor/container_size.h"
 #include "trireme/comm.h"
 #include "trireme/trireme.h"
 
@@ -126,7 +127,7 @@ Group& group_of(trireme_group* group) {
 }
 
 std::size_t bytes_of(std::size_t count, DType dtype) {
-  const auto width = static_cast<std::size_t>(size_of(dtype).count);
+  const std::size_t width = container_size(size_of(dtype));
   if (count > (std::size_t{1} << 60) / width) {
     throw Error(ErrorKind::Usage, fmt::format("{} elements are more than memory can have", count));
   }
@@ -134,7 +135,7 @@ std::size_t bytes_of(std::size_t count, DType dtype) {
 }
 /// `count` for each rank of the group.
 std::size_t of_all_ranks(std::size_t count, const Group& group) {
-  return count * static_cast<std::size_t>(group.size());
+  return count * group.size();
 }
 /// NULL is an empty buffer, which the call then refuses unless it ignores it.
 std::span<const std::byte> input_of(const void* data, std::size_t count, DType dtype) {
@@ -151,7 +152,7 @@ std::vector<std::int64_t> counts_of(const std::size_t* counts, const Group& grou
   return {counts, counts + group.size()};
 }
 std::size_t sum_of(const std::vector<std::int64_t>& counts) {
-  return static_cast<std::size_t>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0}));
+  return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
 }
 
 void run(trireme_group* group, const Call& call, trireme_pending** pending) {
@@ -390,7 +391,7 @@ namespace {
 struct Counts {
   Counts(trireme_group* group, const size_t* given)
       : by_rank(counts_of(given, group_of(group))),
-        own(static_cast<std::size_t>(by_rank.at(position_of(group->group.rank())))),
+        own(by_rank.at(group->group.rank())),
         whole(sum_of(by_rank)) {}
   std::vector<std::int64_t> by_rank;
   std::size_t own;

@@ -83,9 +83,9 @@ Call with_counts(Call call, std::vector<std::int64_t> send, std::vector<std::int
 }
 
 std::vector<std::int64_t> even_counts(std::int64_t elements, Rank ranks) {
-  std::vector<std::int64_t> counts(static_cast<std::size_t>(ranks), elements / ranks);
+  std::vector<std::int64_t> counts(ranks, elements / ranks);
   for (std::int64_t r = 0; r < elements % ranks; ++r) {
-    ++counts[static_cast<std::size_t>(r)];
+    ++counts[r];
   }
   return counts;
 }

@@ -272,7 +272,7 @@ Example maverick() {
   return {
       .name = "maverick",
       .title = "Parameters of a mixture: Llama 4 Maverick",
-      .given = {given("sizes", 0, "48 layers of 5120, 40 heads of 128 (8 for keys), V = 202048"),
+      .given = {given("sizes", 0, "48 layers of 5120, 40 heads of 128 (8 KV), V = 202048"),
                 given("experts", 128,
                       "128 of hidden 8192 and 1 shared, in every 2nd layer; else 16384")},
       .results = {line("attention", "48 (2 x 5120 x 5120 + 2 x 5120 x 1024)", p.attention),

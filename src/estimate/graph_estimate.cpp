@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "base/indexed_vector.h"
 #include "trireme/error.h"
 #include "trireme/estimate.h"
 #include "trireme/model_dims.h"
@@ -27,7 +26,7 @@ std::vector<Where> places_of(const Factors& factors) {
   const auto mark = [&](const Factors::Dims& dims, bool Where::*operand) {
     for (const std::vector<std::int32_t>& dim : dims) {
       for (const std::int32_t factor : dim) {
-        places.at(position_of(factor)).*operand = true;
+        places.at(factor).*operand = true;
       }
     }
   };

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
-#include "base/indexed_vector.h"
 #include "base/text.h"
 #include "trireme/error.h"
 #include "trireme/graph.h"
@@ -152,7 +151,7 @@ std::vector<ValueId> GraphBuilder::copy(const Node& node, std::vector<ValueId> i
 }
 
 void GraphBuilder::rename(ValueId value, std::string_view name) {
-  Value& renamed = graph_.values_.at(position_of(value));
+  Value& renamed = graph_.values_.at(value.index);
   if (renamed.name == name) {
     return;
   }

@@ -48,9 +48,9 @@ std::vector<Dense> evaluate(const Signature& signature, const std::vector<Dense>
 }
 
 std::vector<Dense> evaluate(const Graph& graph, const Leaves& leaves) {
-  std::vector<Dense> values(graph.values().size());
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const Value& value = graph.values()[i];
+  IndexedVector<ValueId, Dense> values(graph.values().size());
+  for (const ValueId id : values.ids()) {
+    const Value& value = graph.value(id);
     if (value.origin == Origin::Node) {
       continue;
     }
@@ -59,21 +59,21 @@ std::vector<Dense> evaluate(const Graph& graph, const Leaves& leaves) {
       throw Error(ErrorKind::Usage, fmt::format("graph {}: %{} needs a value of type {}",
                                                 graph.name(), value.name, to_text(value.type)));
     }
-    values[i] = it->second;
-    round_to(value.type.dtype, values[i]);
+    values[id] = it->second;
+    round_to(value.type.dtype, values[id]);
   }
   for (const Node& node : graph.nodes()) {
     std::vector<Dense> inputs;
     inputs.reserve(node.inputs.size());
     for (const ValueId input : node.inputs) {
-      inputs.push_back(values[position_of(input)]);
+      inputs.push_back(values[input]);
     }
     std::vector<Dense> results = evaluate(signature_of(graph, node), inputs);
     for (std::size_t k = 0; k < results.size(); ++k) {
-      values[position_of(node.outputs[k])] = std::move(results[k]);
+      values[node.outputs[k]] = std::move(results[k]);
     }
   }
-  return values;
+  return std::move(values).items();
 }
 
 }  // namespace trireme

@@ -30,13 +30,13 @@ class Occupancy {
   [[nodiscard]] double of(const Node& node) const {
     double least = 1;
     for (const ValueId input : node.inputs) {
-      least = std::min(least, shares_[position_of(input)]);
+      least = std::min(least, shares_[input]);
     }
     return least;
   }
 
  private:
-  double& share(ValueId id) { return shares_[position_of(id)]; }
+  double& share(ValueId id) { return shares_[id]; }
   [[nodiscard]] const Shape& shape(ValueId id) const { return graph_.value(id).type.shape; }
 
   [[nodiscard]] double share_of(const Node& node, ValueId output) {
@@ -71,7 +71,7 @@ class Occupancy {
   }
 
   const Graph& graph_;
-  std::vector<double> shares_;
+  IndexedVector<ValueId, double> shares_;
 };
 
 }  // namespace

@@ -43,13 +43,13 @@ struct Outline {
     std::uint32_t outputs = 0;
   };
 
-  std::vector<Value> values{};
+  IndexedVector<ValueId, Value> values{};
   std::vector<Node> nodes{};
   std::vector<ValueId> operands{};
   std::vector<ValueId> outputs{};  ///< requested results
   std::vector<Update> updates{};
 
-  [[nodiscard]] const Value& value(ValueId id) const { return values[position_of(id)]; }
+  [[nodiscard]] const Value& value(ValueId id) const { return values[id]; }
   [[nodiscard]] std::span<const ValueId> inputs_of(const Node& node) const {
     return std::span(operands).subspan(node.operands, node.inputs);
   }

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
-#include "base/indexed_vector.h"
 #include "trireme/op_rules.h"
 
 namespace trireme::rules {
@@ -76,10 +75,10 @@ Factors elementwise_factors(const Signature& s) {
   const std::string all = letters_for(s.shape(0).rank());
   Letters letters;
   for (const TensorType& input : s.inputs) {
-    letters.inputs.push_back(all.substr(all.size() - static_cast<std::size_t>(input.shape.rank())));
+    letters.inputs.push_back(all.substr(all.size() - input.shape.rank()));
   }
   for (const TensorType& result : s.op->infer(s)) {
-    letters.outputs.push_back(all.substr(0, static_cast<std::size_t>(result.shape.rank())));
+    letters.outputs.push_back(all.substr(0, result.shape.rank()));
   }
   return factors_by_letters(s, letters);
 }
@@ -91,7 +90,7 @@ Factors factors_by_letters(const Signature& s, const Letters& letters) {
     TRIREME_CHECK(static_cast<int>(operand.size()) == shape.rank(), std::string(s.op->name));
     Factors::Dims dims;
     for (int d = 0; d < shape.rank(); ++d) {
-      const char letter = operand[position_of(d)];
+      const char letter = operand[d];
       const auto [it, is_new] =
           numbers.emplace(letter, static_cast<std::int32_t>(factors.factors.size()));
       if (is_new) {
@@ -120,7 +119,7 @@ std::vector<std::int64_t> part_of_dims(const Factors::Dims& dims,
   for (const std::vector<std::int32_t>& factors : dims) {
     std::int64_t size = 1;
     for (const std::int32_t factor : factors) {
-      size *= ranges[position_of(factor)].length;
+      size *= ranges[factor].length;
     }
     sizes.push_back(size);
   }
@@ -150,7 +149,7 @@ ValueId sum_to(GraphBuilder& builder, ValueId value, const Shape& shape) {
     return value;
   }
   std::vector<std::int64_t> axes;
-  axes.reserve(static_cast<std::size_t>(extra));
+  axes.reserve(extra);
   for (int i = 0; i < extra; ++i) {
     axes.push_back(i);
   }

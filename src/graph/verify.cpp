@@ -45,7 +45,7 @@ class Verifier {
   [[nodiscard]] std::string name(ValueId id) const { return "%" + graph_.value(id).name; }
 
   [[nodiscard]] bool exists(ValueId id) const {
-    return id.valid() && position_of(id) < graph_.values().size();
+    return id.valid() && id.index < std::ssize(graph_.values());
   }
 
   void check_names() const {

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "base/indexed_vector.h"
+#include "tensor/container_size.h"
 #include "trireme/bench.h"
 
 namespace trireme::measure {
@@ -142,13 +142,13 @@ int BenchData::expected(std::int64_t index) const {
 }
 
 void BenchData::fill(const BenchBytes& buffers) const {
-  const auto bytes = static_cast<std::size_t>(size_of(task_.dtype).count);
+  const auto bytes = container_size(size_of(task_.dtype));
   const bool is_target = task_.operation == Operation::Broadcast && task_.rank != 0;
   if (is_target) {
     std::memset(buffers.input.data(), kPoison, buffers.input.size());
   } else {
     for (std::size_t i = 0; i < buffers.input.size() / bytes; ++i) {
-      const std::size_t code = position_of(element(task_.rank, static_cast<std::int64_t>(i)));
+      const std::int64_t code = element(task_.rank, static_cast<std::int64_t>(i));
       std::memcpy(buffers.input.data() + i * bytes, codes_.data() + code * bytes, bytes);
     }
   }
@@ -158,9 +158,9 @@ void BenchData::fill(const BenchBytes& buffers) const {
 }
 
 bool BenchData::is_right(std::span<const std::byte> output) const {
-  const auto bytes = static_cast<std::size_t>(size_of(task_.dtype).count);
+  const auto bytes = container_size(size_of(task_.dtype));
   for (std::size_t i = 0; i < output.size() / bytes; ++i) {
-    const std::size_t code = position_of(expected(static_cast<std::int64_t>(i)));
+    const std::int64_t code = expected(static_cast<std::int64_t>(i));
     if (std::memcmp(output.data() + i * bytes, codes_.data() + code * bytes, bytes) != 0) {
       return false;
     }

@@ -15,7 +15,6 @@
 #include <sys/mman.h>
 
 #include "base/cores.h"
-#include "base/indexed_vector.h"
 #include "trireme/bench.h"
 #include "trireme/error.h"
 
@@ -116,11 +115,11 @@ void BenchPage::start() {
 }
 
 Seconds BenchPage::finish(Rank rank) {
-  layout_->done.at(position_of(rank)).value = now();
+  layout_->done.at(rank).value = now();
   barrier();
   std::int64_t last = 0;
   for (Rank r = 0; r < ranks_; ++r) {
-    last = std::max(last, layout_->done.at(position_of(r)).value);
+    last = std::max(last, layout_->done.at(r).value);
   }
   return {static_cast<double>(last - layout_->release.value) * 1e-9};
 }
@@ -154,7 +153,7 @@ void BenchPage::abort() noexcept {
 void pin_to_core(Rank rank, Rank ranks) {
   const std::vector<int> cores = allowed_core_ids();
   if (std::cmp_less_equal(ranks, cores.size())) {
-    pin_thread_to(cores[position_of(rank)]);
+    pin_thread_to(cores[rank]);
   }
 }
 

@@ -45,7 +45,7 @@ class BenchBuffer {
  public:
   BenchBuffer(World& world, BufferKind kind, std::int64_t bytes) {
     if (kind == BufferKind::Shared && bytes > 0) {
-      shared_ = world.allocate<std::uint8_t>(static_cast<std::size_t>(bytes));
+      shared_ = world.allocate<std::uint8_t>(bytes);
     } else {
       own_ = HostBuffer(DType::U8, bytes);
     }

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "base/indexed_vector.h"
+#include "tensor/container_size.h"
 #include "trireme/comm.h"
 #include "trireme/error.h"
 
@@ -60,6 +61,10 @@ bool has_whole_output(Operation operation) {
 
 using Payload = std::vector<std::byte>;
 
+std::size_t payload_size(DType dtype) {
+  return kElements * container_size(size_of(dtype));
+}
+
 /// What rank 0 must have. In sums rank 1 contributes zeros, and so rank 0's own numbers remain.
 Payload expected_at_zero(Operation operation, std::size_t whole) {
   Payload expected(has_whole_output(operation) ? whole : whole / kRanks, pattern_of(0));
@@ -77,7 +82,7 @@ bool run_collective(Group& group, Operation operation, DType dtype) {
     group.barrier();
     return true;
   }
-  const auto whole = static_cast<std::size_t>(kElements * size_of(dtype).count);
+  const std::size_t whole = payload_size(dtype);
   const bool is_zero = combines(operation) && group.rank() == 1;
   Payload input(has_whole_input(operation) ? whole : whole / kRanks,
                 is_zero ? std::byte{0} : pattern_of(group.rank()));
@@ -92,8 +97,7 @@ bool run_collective(Group& group, Operation operation, DType dtype) {
 }
 
 bool exchange_messages(Group& group, DType dtype) {
-  const Payload mine(static_cast<std::size_t>(kElements * size_of(dtype).count),
-                     pattern_of(group.rank()));
+  const Payload mine(payload_size(dtype), pattern_of(group.rank()));
   Payload theirs(mine.size());
   const Rank other = 1 - group.rank();
   Pending sent = group.start_send(mine, dtype, other, 0);

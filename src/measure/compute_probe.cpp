@@ -10,6 +10,7 @@
 #include "base/median.h"
 #include "measure/bench_page.h"
 #include "program/traffic.h"
+#include "tensor/container_size.h"
 #include "trireme/comm.h"
 #include "trireme/error.h"
 #include "trireme/execution.h"
@@ -37,7 +38,7 @@ void fill(std::span<std::byte> data, const std::function<double(std::size_t)>& v
 }
 
 std::vector<std::byte> initial_data(const Buffer& buffer) {
-  std::vector<std::byte> data(static_cast<std::size_t>(size_of(buffer.type).count));
+  std::vector<std::byte> data(container_size(size_of(buffer.type)));
   const bool is_state = buffer.origin == Origin::State;
   const auto number = [&](std::size_t i) {
     const double even = static_cast<double>(i * 2654435761U % 1000) / 1000;

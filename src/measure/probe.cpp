@@ -7,11 +7,11 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "base/indexed_vector.h"
 #include "comm/measure.h"
 #include "measure/bench_page.h"
 #include "measure/bench_run.h"
 #include "measure/prober.h"
+#include "tensor/container_size.h"
 #include "trireme/comm.h"
 #include "trireme/host_probe.h"
 
@@ -49,7 +49,7 @@ comm::Stores stores_for(std::int64_t bytes) {
 void probe_memory(Prober& prober, const ProbeOptions& options, Sheet& sheet) {
   const Samples overhead = prober.time(prober.world().size(), [] {});
   for (const std::int64_t bytes : memory_sizes(options)) {
-    const auto count = static_cast<std::size_t>(bytes);
+    const std::size_t count = container_size(Bytes{bytes});
     const auto a = prober.world().allocate<std::uint8_t>(count);
     const auto b = prober.world().allocate<std::uint8_t>(count);
     const auto c = prober.world().allocate<std::uint8_t>(count);
@@ -83,9 +83,7 @@ struct Address {
 /// reading what a peer has written that way, and reading a peer's private memory through the kernel.
 void probe_passing(Prober& prober, std::span<std::byte> shared, Sheet& sheet) {
   const Rank ranks = prober.world().size();
-  const auto place = [&](Rank rank) {
-    return shared.data() + position_of(rank) * comm::kRoundBytes;
-  };
+  const auto place = [&](Rank rank) { return shared.data() + rank * comm::kRoundBytes; };
   std::vector<std::byte> own(kPassed);
   std::byte* mine = place(prober.rank());
   std::byte* theirs = place((prober.rank() + 1) % ranks);
@@ -120,7 +118,7 @@ void probe_passing(Prober& prober, std::span<std::byte> shared, Sheet& sheet) {
 
 /// Combining received data with local data, on one rank.
 void probe_gamma(Prober& prober, Sheet& sheet) {
-  std::vector<double> from(static_cast<std::size_t>(kGammaBytes) / sizeof(double));
+  std::vector<double> from(kGammaBytes / sizeof(double));
   std::vector<double> into(from.size());
   auto* target = std::as_writable_bytes(std::span(into)).data();
   const std::array<const std::byte*, 2> inputs{target, std::as_bytes(std::span(from)).data()};
@@ -153,10 +151,10 @@ WaitProbe read_wait(Sheet& sheet, Rank ranks) {
 /// A message from rank 0 to rank 1, and one in each direction: as the steps of algorithms send them, without the
 /// initial wait of such calls when ranks share memory.
 void probe_message(Prober& prober, std::int64_t bytes, const Samples& wait, Sheet& sheet) {
-  const auto count = static_cast<std::size_t>(bytes);
+  const std::size_t count = container_size(Bytes{bytes});
   std::vector<std::uint8_t> both(2 * count);
   const std::span<std::uint8_t> whole(both);
-  const auto mine = whole.subspan(position_of(prober.rank()) * count, count);
+  const auto mine = whole.subspan(prober.rank() * count, count);
   const Call one_way =
       broadcast<std::uint8_t>(mine, 0, {.method = Method::scheduled(Algorithm::Flat)});
   const Call exchange =
@@ -211,8 +209,7 @@ void read_passing(Sheet& sheet, HostProbe& probe) {
 }
 
 void probe_cores(const ProbeOptions& options, HostProbe& probe) {
-  BenchPage page(options.ranks,
-                 Sheet::kBytes + static_cast<std::size_t>(options.ranks) * comm::kRoundBytes);
+  BenchPage page(options.ranks, Sheet::kBytes + options.ranks * comm::kRoundBytes);
   const WorldOptions world_options{.transport = TransportKind::SharedMemory};
   run_bench_ranks(options.ranks, world_options, page, [&](World& world) {
     Prober prober(world, page);

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "base/indexed_vector.h"
+#include "tensor/container_size.h"
 #include "trireme/comm.h"
 #include "trireme/communicator.h"
 #include "trireme/error.h"
@@ -41,7 +42,7 @@ WorldOptions by_messages(Rank ranks) {
 
 /// Integers, which every floating-point type adds without rounding.
 std::vector<double> numbers_for(const Shape& shape) {
-  std::vector<double> numbers(static_cast<std::size_t>(shape.element_count()));
+  std::vector<double> numbers(container_size(shape));
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     numbers[i] = static_cast<double>(i % 61);
   }
@@ -70,7 +71,7 @@ std::vector<double> run_rank(World& world, const Repartition& r, const std::vect
                              Device& device, std::int64_t& sent) {
   const Rank rank = world.rank();
   Communicator communicator(world, Mesh({{"ranks", r.ranks()}}));
-  Execution execution(r.programs[position_of(rank)], device, &communicator);
+  Execution execution(r.programs[rank], device, &communicator);
   const bool is_wide = r.type.dtype == DType::F64;
   const std::vector<double> part = part_of(whole, r.type.shape, r.from, r.ranks(), rank);
   execution.write("x", is_wide ? as_bytes_of<double>(part) : as_bytes_of<float>(part));
@@ -78,8 +79,7 @@ std::vector<double> run_rank(World& world, const Repartition& r, const std::vect
   execution.run();
   sent = all_sent(world.bytes_sent()) - before;
   const Program& program = execution.program();
-  std::vector<std::byte> bytes(
-      static_cast<std::size_t>(size_of(program.buffer(program.find("y")).type).count));
+  std::vector<std::byte> bytes(container_size(size_of(program.buffer(program.find("y")).type)));
   execution.read("y", bytes);
   return is_wide ? as_numbers<double>(bytes) : as_numbers<float>(bytes);
 }
@@ -119,13 +119,13 @@ RepartitionRun run_repartition(const Repartition& repartition,
   }
   const std::vector<double> whole = numbers_for(repartition.type.shape);
   RepartitionRun run;
-  run.sent.resize(static_cast<std::size_t>(repartition.ranks()));
+  run.sent.resize(repartition.ranks());
   IndexedVector<int, std::vector<double>> results(repartition.ranks());
   run_threads(
       repartition.ranks(),
       [&](World& world) {
         const std::unique_ptr<Device> device = make_device();
-        std::int64_t& sent = run.sent[position_of(world.rank())];
+        std::int64_t& sent = run.sent[world.rank()];
         results[world.rank()] = run_rank(world, repartition, whole, *device, sent);
       },
       by_messages(repartition.ranks()));

@@ -110,8 +110,8 @@ void require(std::vector<std::string>& found, bool holds, const std::string& oth
 
 void check_mixtures(const ModelConfig& c, std::vector<std::string>& found) {
   require(found, c.experts >= 1 && (c.experts == 1 || c.experts_per_token <= c.experts),
-          fmt::format("model {}: {} experts for each token of {}", c.name, c.experts_per_token,
-                      c.experts));
+          fmt::format("model {}: each token goes to {} experts, but there are {}", c.name,
+                      c.experts_per_token, c.experts));
   require(found, c.mixture_every >= 1 && c.mixture_every <= c.layers,
           fmt::format("model {}: experts in every {}th of {} layers", c.name, c.mixture_every,
                       c.layers));

@@ -104,7 +104,7 @@ std::vector<std::string> words_of(std::string_view text) {
 
 /// The names of a row, if the value has as many dimensions; targets have the dimensions of their predictions.
 std::vector<std::string> names_of(const Value& value) {
-  const auto rank = static_cast<std::size_t>(value.type.shape.rank());
+  const int rank = value.type.shape.rank();
   if (value.origin == Origin::Input && value.name == "targets") {
     return rank == 1 ? std::vector<std::string>{"batch"}
                      : std::vector<std::string>{
@@ -113,7 +113,7 @@ std::vector<std::string> names_of(const Value& value) {
   for (const Row& row : kRows) {
     if (fits(value.name, row.ending)) {
       std::vector<std::string> words = words_of(row.dims);
-      return words.size() == rank ? words : std::vector<std::string>{};
+      return std::ssize(words) == rank ? words : std::vector<std::string>{};
     }
   }
   return {};

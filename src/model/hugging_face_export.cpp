@@ -10,6 +10,7 @@
 #include "model/model_path.h"
 #include "model/weight_copy.h"
 #include "model/weight_names.h"
+#include "tensor/container_size.h"
 #include "trireme/error.h"
 #include "trireme/hugging_face.h"
 
@@ -56,7 +57,7 @@ class TensorMaker {
   explicit TensorMaker(const ReadParameter& read) : read_(read) {}
 
   std::span<const std::byte> make(const Target& target) {
-    tensor_.resize(static_cast<std::size_t>(size_of(target.spec).count));
+    tensor_.resize(container_size(size_of(target.spec)));
     for (const Source& source : target.sources) {
       if (source.parameter != newest_) {
         elements_ = read_(*source.parameter);
@@ -141,6 +142,22 @@ void write_weights(const std::string& folder, const WeightedModel& model, const 
   write_text(folder + "/model.safetensors.index.json", index.dump(2) + "\n");
 }
 
+/// Throws unless the folder exists, or its nearest parent that does can hold new folders.
+void require_place_for(const std::string& folder) {
+  std::error_code ignored;
+  fs::path parent = fs::absolute(folder, ignored);
+  while (parent.has_relative_path() && !fs::exists(parent, ignored)) {
+    parent = parent.parent_path();
+  }
+  if (access(parent.c_str(), W_OK) != 0 || !fs::is_directory(parent, ignored)) {
+    throw Error(ErrorKind::Usage,
+                fmt::format("cannot export to '{}': {}; name another folder", folder,
+                            fs::is_directory(parent, ignored)
+                                ? fmt::format("'{}' is not writable", parent.string())
+                                : fmt::format("'{}' is not a folder", parent.string())));
+  }
+}
+
 }  // namespace
 
 void check_hugging_face_export(const WeightedModel& model, const HuggingFaceExport& to) {
@@ -154,6 +171,7 @@ void check_hugging_face_export(const WeightedModel& model, const HuggingFaceExpo
                             "new one, so that no model is lost",
                             to.folder));
   }
+  require_place_for(to.folder);
 }
 
 void save_hugging_face(const WeightedModel& model, const ReadParameter& read,

@@ -104,7 +104,7 @@ class Copier {
 
   void copy(std::int64_t from, std::int64_t to, std::size_t depth = 0) const {
     if (depth == walks_.size()) {
-      convert_(from_ + from * from_size_, to_ + to * to_size_, static_cast<std::size_t>(run_));
+      convert_(from_ + from * from_size_, to_ + to * to_size_, run_);
       return;
     }
     const Walk& walk = walks_[depth];

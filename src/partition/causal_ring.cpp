@@ -4,8 +4,6 @@
 #include <map>
 #include <utility>
 
-#include "base/indexed_vector.h"
-
 namespace trireme::partition {
 namespace {
 
@@ -126,11 +124,10 @@ class CausalRing {
     if (!piece.is_half || d < 0) {
       return inputs_[k];
     }
-    const std::size_t dim = position_of(d);
     std::vector<std::int64_t> end = builder_.shape(inputs_[k]).dims();
     std::vector<std::int64_t> begin(end.size(), 0);
-    begin[dim] = piece.range.begin - ring_.ranges[me()][ring_.rows].begin;
-    end[dim] = begin[dim] + piece.range.length;
+    begin[d] = piece.range.begin - ring_.ranges[me()][ring_.rows].begin;
+    end[d] = begin[d] + piece.range.length;
     return builder_.add1("slice", {inputs_[k]}, {{"begin", begin}, {"end", end}});
   }
 

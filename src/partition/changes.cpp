@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "base/check.h"
-#include "base/indexed_vector.h"
 
 namespace trireme::partition {
 namespace {
@@ -138,10 +137,10 @@ double elements_moved(const Change& change, const Placement& from, const Shape& 
   auto elements = static_cast<double>(shape.element_count());
   for (const Placement::Dim& dim : from.dims) {
     for (const int axis : dim.axes) {
-      elements /= axes.at(position_of(axis)).size;
+      elements /= axes.at(axis).size;
     }
   }
-  const double ranks = axes.at(position_of(change.axis)).size;
+  const double ranks = axes.at(change.axis).size;
   switch (change.kind) {
     case ChangeKind::Slice:
       return 0;

@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "base/check.h"
-#include "base/indexed_vector.h"
 #include "trireme/optimize.h"
 
 namespace trireme {
@@ -20,8 +19,9 @@ std::atomic<std::int64_t>& compilations() {
 
 CompiledPlan::CompiledPlan(NamedGraph graph, Plan plan, const Fusions& fusions)
     : graph_(std::move(graph.graph)), plan_(std::move(plan)) {
-  ranks_.resize(static_cast<std::size_t>(plan_.mesh.devices()));
-  std::iota(ranks_.begin(), ranks_.end(), 0);
+  for (int rank = 0; rank < plan_.mesh.devices(); ++rank) {
+    ranks_.push_back(rank);
+  }
   place(graph.names);
   compile(fusions);
 }
@@ -66,8 +66,8 @@ CompiledPlan& CompiledPlan::operator=(CompiledPlan&&) noexcept = default;
 CompiledPlan::~CompiledPlan() = default;
 
 const Program& CompiledPlan::program(int rank) const {
-  const std::size_t at = position_of(std::ranges::find(ranks_, rank) - ranks_.begin());
-  TRIREME_CHECK(at < programs_.size(), "the program of this rank was not compiled");
+  const auto at = std::ranges::find(ranks_, rank) - ranks_.begin();
+  TRIREME_CHECK(at < std::ssize(programs_), "the program of this rank was not compiled");
   return programs_[at];
 }
 
@@ -91,7 +91,7 @@ Part CompiledPlan::shard_of(const Value& value, int rank) const {
 }
 
 bool CompiledPlan::stores(const Value& value, int rank) const {
-  const std::size_t stage = position_of(partition_->home(value.name));
+  const int stage = partition_->home(value.name);
   const int pipe = place_of(plan_, placements_, rank).pipe;
   return std::ranges::any_of(table_.placement,
                              [&](const std::vector<int>& copy) { return copy[stage] == pipe; });

@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include "base/indexed_vector.h"
 #include "partition/place.h"
 #include "trireme/error.h"
 #include "trireme/op.h"
@@ -142,7 +141,7 @@ class Compressor {
     for (std::size_t d = 0; d < one.dims.size(); ++d) {
       std::int64_t parts = 1;
       for (const int axis : placement.dims[d].axes) {
-        parts *= axes[position_of(axis)].size;
+        parts *= axes[axis].size;
       }
       one.shards.push_back(parts);
       fits = fits && one.dims[d] % parts == 0;
@@ -423,7 +422,7 @@ class Compressor {
     const Layout layout = layout_of(one);
     Numbers inverse(layout.order.size());
     for (std::size_t d = 0; d < inverse.size(); ++d) {
-      inverse[position_of(layout.order[d])] = static_cast<std::int64_t>(d);
+      inverse[layout.order[d]] = static_cast<std::int64_t>(d);
     }
     const ValueId apart = reshape(x, joined(before, joined(layout.counts, layout.inside)));
     return reshape(permute(apart, inverse, before.size()), joined(before, one.dims));

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "base/indexed_vector.h"
 
 namespace trireme::partition {
 namespace {
@@ -94,7 +93,7 @@ CopyId KnownCopies::change(CopyId from, const Placement& wanted, const PlacedSte
     if (one.axis == placed_.micro() && one.kind != ChangeKind::Slice &&
         placed_.copy(from).step >= 0) {
       // Micro-batches are merged on arrival, no matter which op needs the result.
-      const PlacedStep& maker = placed_.steps[position_of(placed_.copy(from).step)];
+      const PlacedStep& maker = placed_.steps[placed_.copy(from).step];
       step.phase = maker.phase;
       step.block = maker.block;
       step.stage = maker.stage;

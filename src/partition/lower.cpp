@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
-#include "base/indexed_vector.h"
 #include "partition/early_gathers.h"
 #include "partition/progress.h"
 #include "partition/rank_writer.h"
@@ -49,9 +48,9 @@ class GraphSink : public RankSink {
     const Value& leaf = placed_.value(one);
     std::vector<std::int64_t> dims = shard_shape(id, 0).dims();
     if (placed_.is_by_micro(id)) {
-      const std::size_t d = micro_dimension(one);
+      const int d = micro_dimension(one);
       TRIREME_CHECK(one.placement.dims[d].axes.front() == placed_.micro(), leaf.name);
-      dims[d] = part_begin(one, d, placed_.axes()[position_of(placed_.micro())].size);
+      dims[d] = part_begin(one, d, placed_.axes()[placed_.micro()].size);
     }
     result_.stored[leaf.name] = one.placement;
     return builder_.input(leaf.name, {leaf.type.dtype, Shape(dims)});
@@ -59,7 +58,7 @@ class GraphSink : public RankSink {
 
   ValueId input_part(CopyId id, int m, ValueId all) override {
     const Copy& one = placed_.copy(id);
-    const std::size_t d = micro_dimension(one);
+    const int d = micro_dimension(one);
     return slice(all, d, part_begin(one, d, m), part_length(one, d, m));
   }
 
@@ -104,9 +103,9 @@ class GraphSink : public RankSink {
     const Change& what = step.change;
     const Copy& from = placed_.copy(step.inputs[0]);
     const Copy& to = placed_.copy(step.outputs[0]);
-    const std::size_t d = position_of(std::max(what.dimension, 0));
+    const int d = std::max(what.dimension, 0);
     Attributes attributes = group_attributes(what.axis);
-    attributes["index"] = std::int64_t{place_.coordinates[position_of(what.axis)]};
+    attributes["index"] = std::int64_t{place_.coordinates[what.axis]};
     switch (what.kind) {
       case ChangeKind::Slice:
         return own_slice(to, d, m, x);
@@ -127,7 +126,7 @@ class GraphSink : public RankSink {
         attributes["to"] = std::int64_t{what.to};
         attributes["size"] = size_before(from, d, m);
         attributes["from_unit"] = from.placement.dims[d].unit;
-        attributes["to_unit"] = to.placement.dims[position_of(what.to)].unit;
+        attributes["to_unit"] = to.placement.dims[what.to].unit;
         return builder_.add("all_to_all", {x}, attributes)[0];
     }
     TRIREME_CHECK(false, "an all-reduce is not a resharding of one value");
@@ -216,7 +215,7 @@ class GraphSink : public RankSink {
   [[nodiscard]] std::vector<int> coordinates(int m) const {
     std::vector<int> all = place_.coordinates;
     if (placed_.micro() >= 0 && m >= 0) {
-      all[position_of(placed_.micro())] = m;
+      all[placed_.micro()] = m;
     }
     return all;
   }
@@ -224,8 +223,8 @@ class GraphSink : public RankSink {
     return shape_at(placed_.copy(id).placement, placed_.value(id).type.shape, placed_.axes(),
                     coordinates(m));
   }
-  [[nodiscard]] std::size_t micro_dimension(const Copy& one) const {
-    return position_of(one.placement.dimension_of(placed_.micro()));
+  [[nodiscard]] int micro_dimension(const Copy& one) const {
+    return one.placement.dimension_of(placed_.micro());
   }
   [[nodiscard]] std::int64_t part_length(const Copy& one, std::size_t d, int m) const {
     return block_at(one.placement.dims[d], placed_.value(one).type.shape.dims()[d], placed_.axes(),
@@ -249,14 +248,12 @@ class GraphSink : public RankSink {
     return block_at(dim, placed_.value(copy).type.shape.dims()[d], placed_.axes(), coordinates(m),
                     dim.axes.size() - 1);
   }
-  [[nodiscard]] std::int64_t rank_of(int pipe) const {
-    return place_.pipe_ranks.at(position_of(pipe));
-  }
+  [[nodiscard]] std::int64_t rank_of(int pipe) const { return place_.pipe_ranks.at(pipe); }
 
   // Nodes.
 
   [[nodiscard]] Attributes group_attributes(int axis) const {
-    const MeshAxis& group = placed_.axes()[position_of(axis)];
+    const MeshAxis& group = placed_.axes()[axis];
     return {{"group", group.name}, {"ranks", std::int64_t{group.size}}};
   }
 

@@ -7,8 +7,6 @@
 
 #include <algorithm>
 
-#include "base/indexed_vector.h"
-
 namespace trireme::partition {
 
 Messages::Messages(const Placed& placed, const PipelineTable& table, const RunOrder& order)
@@ -19,7 +17,7 @@ Messages::Messages(const Placed& placed, const PipelineTable& table, const RunOr
 }
 
 int Messages::end_of(int pipe) const {
-  return static_cast<int>(table_.tasks[position_of(pipe)].size());
+  return static_cast<int>(table_.tasks[pipe].size());
 }
 
 std::vector<Message> Messages::sent(int pipe, const Instance& what) const {
@@ -44,18 +42,26 @@ std::vector<Message> Messages::received(int pipe, int task) const {
   return found;
 }
 
+/// Of all tasks of a place.
+template <class Visit>
+void Messages::for_each_turn(int pipe, const Visit& visit) const {
+  const std::vector<std::vector<Turn>>& tasks = order_.at(pipe);
+  for (std::size_t task = 0; task < tasks.size(); ++task) {
+    for (const Turn& turn : tasks[task]) {
+      visit(static_cast<int>(task), turn);
+    }
+  }
+}
+
 // Readers.
 
 void Messages::find_reads() {
   for (int pipe = 0; pipe < table_.ranks; ++pipe) {
-    const std::vector<std::vector<Turn>>& tasks = order_.at(pipe);
-    for (std::size_t task = 0; task < tasks.size(); ++task) {
-      for (const Turn& turn : tasks[task]) {
-        for (const Read& read : order_.reads_of(pipe, turn)) {
-          add_read(pipe, static_cast<int>(task), read.from, read.what);
-        }
+    for_each_turn(pipe, [&](int task, const Turn& turn) {
+      for (const Read& read : order_.reads_of(pipe, turn)) {
+        add_read(pipe, task, read.from, read.what);
       }
-    }
+    });
     find_outputs(pipe);
     find_updates(pipe);
   }
@@ -109,14 +115,11 @@ void Messages::add_read(int pipe, int task, int from, const Instance& what) {
 
 void Messages::find_makers() {
   for (int pipe = 0; pipe < table_.ranks; ++pipe) {
-    const std::vector<std::vector<Turn>>& tasks = order_.at(pipe);
-    for (std::size_t task = 0; task < tasks.size(); ++task) {
-      for (const Turn& turn : tasks[task]) {
-        for (const Instance& what : order_.made_by(turn)) {
-          set_maker(pipe, static_cast<int>(task), what);
-        }
+    for_each_turn(pipe, [&](int task, const Turn& turn) {
+      for (const Instance& what : order_.made_by(turn)) {
+        set_maker(pipe, task, what);
       }
-    }
+    });
   }
 }
 
@@ -139,7 +142,7 @@ void Messages::find_until() {
   begun_.assign(places, 0);
   open_.resize(places);
   for (const Message& message : all_) {
-    by_making_[{message.from, message.made}].push_back(position_of(message.tag));
+    by_making_[{message.from, message.made}].push_back(message.tag);
   }
   for (int pipe = 0; pipe < table_.ranks; ++pipe) {
     open_[pipe] = by_making_[{pipe, -1}];

@@ -37,6 +37,8 @@ class Messages {
  private:
   using Known = IndexedVector<int, int>;  ///< by place: the last task that has certainly begun
 
+  template <class Visit>
+  void for_each_turn(int pipe, const Visit& visit) const;
   void find_reads();
   void find_outputs(int pipe);
   void find_updates(int pipe);

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "base/indexed_vector.h"
-
 namespace trireme::partition {
 namespace {
 
@@ -18,7 +16,7 @@ Merge merge_of(Factor::Split split) {
 
 /// Adds axes to a factor's sharding that continue the existing ones, if they shard no other factor.
 void add(Assignment& assignment, std::int32_t factor, const Placement::Dim& sharding) {
-  Placement::Dim& there = assignment[position_of(factor)];
+  Placement::Dim& there = assignment[factor];
   const std::size_t common = std::min(there.axes.size(), sharding.axes.size());
   if (!std::equal(there.axes.begin(), there.axes.begin() + static_cast<std::ptrdiff_t>(common),
                   sharding.axes.begin()) ||
@@ -124,9 +122,8 @@ void NodePlacer::vote(Assignment& assignment, std::size_t k, const Placement& pl
 
 void NodePlacer::vote_for_output(Assignment& assignment, std::size_t k, const Placement& placement,
                                  int axis) const {
-  const int dimension = placement.dimension_of(axis);
-  if (dimension >= 0) {
-    const std::size_t d = position_of(dimension);
+  const int d = placement.dimension_of(axis);
+  if (d >= 0) {
     vote_in(assignment, factors_.outputs[k][d], placement.dims[d],
             shape(node_.outputs[k]).dims()[d]);
   }
@@ -173,8 +170,8 @@ Placement NodePlacer::placement_of(const Assignment& assignment, const Factors::
   Placement placement = Placement::replicated(static_cast<int>(dims.size()));
   for (std::size_t d = 0; d < dims.size(); ++d) {
     const std::int32_t number = leading(dims[d]);
-    if (number >= 0 && !assignment[position_of(number)].axes.empty()) {
-      placement.dims[d] = assignment[position_of(number)];
+    if (number >= 0 && !assignment[number].axes.empty()) {
+      placement.dims[d] = assignment[number];
       placement.dims[d].unit *= unit_of(dims[d]);
     }
   }

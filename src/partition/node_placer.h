@@ -41,9 +41,7 @@ class NodePlacer {
  private:
   using Dim = std::vector<std::int32_t>;  ///< the factors of a dimension
 
-  [[nodiscard]] const Factor& factor(std::int32_t number) const {
-    return factors_.factors[position_of(number)];
-  }
+  [[nodiscard]] const Factor& factor(std::int32_t number) const { return factors_.factors[number]; }
   [[nodiscard]] const Shape& shape(ValueId value) const { return graph_.value(value).type.shape; }
   [[nodiscard]] std::int32_t leading(const Dim& dim) const;
   [[nodiscard]] std::int64_t unit_of(const Dim& dim) const;

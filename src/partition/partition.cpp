@@ -24,8 +24,8 @@ RankPlace place_of(const Plan& plan, const PlacementSpec& placements, int rank) 
   for (std::size_t a = 0; a < axes.size(); ++a) {
     const int known = find_axis(placements.axes, axes[a].name);
     if (known >= 0) {
-      place.coordinates[position_of(known)] = all[a];
-      place.axis_ranks[position_of(known)] = plan.mesh.group_of(axes[a].name, rank);
+      place.coordinates[known] = all[a];
+      place.axis_ranks[known] = plan.mesh.group_of(axes[a].name, rank);
     }
     if (axes[a].name == "pipe") {
       place.pipe = all[a];
@@ -37,6 +37,7 @@ RankPlace place_of(const Plan& plan, const PlacementSpec& placements, int rank) 
 
 std::vector<RankPlace> places_of(const Plan& plan, const PlacementSpec& placements) {
   std::vector<RankPlace> places;
+  places.reserve(plan.mesh.devices());
   for (int rank = 0; rank < plan.mesh.devices(); ++rank) {
     places.push_back(place_of(plan, placements, rank));
   }

@@ -175,7 +175,7 @@ class Placer {
         std::erase(dim.axes, axis);
       }
       if (dimension >= 0) {
-        placement.dims[position_of(dimension)].axes.push_back(axis);
+        placement.dims[dimension].axes.push_back(axis);
       }
     }
     return placement;
@@ -232,7 +232,7 @@ class Placer {
     const Placement placement = seen(node.inputs[0], node.phase);
     const auto it = placement.partial.find(axis);
     const bool fits = it != placement.partial.end() && it->second == Merge::Sum &&
-                      axes()[position_of(axis)].size == s.integer("count");
+                      axes()[axis].size == s.integer("count");
     return fits ? std::map<int, Merge>{{axis, Merge::Sum}} : std::map<int, Merge>{};
   }
   [[nodiscard]] double bytes(ValueId id) const {

@@ -52,7 +52,7 @@ struct Placed {
   [[nodiscard]] const Value& value(CopyId id) const { return value(copy(id)); }
 
   [[nodiscard]] int stage_of(const Copy& copy) const {
-    return copy.step >= 0 ? steps[position_of(copy.step)].stage : std::max(home[copy.value], 0);
+    return copy.step >= 0 ? steps[copy.step].stage : std::max(home[copy.value], 0);
   }
 
   [[nodiscard]] bool is_input(CopyId id) const {

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include "base/indexed_vector.h"
 #include "partition/placed.h"
 #include "trireme/op.h"
 
@@ -33,10 +32,10 @@ std::string to_text(const Placed& placed) {
   };
   std::string text;
   for (const PlacedStep& step : placed.steps) {
-    const std::string what =
-        step.node.valid() ? std::string(placed.graph.node(step.node).op->name)
-                          : fmt::format("{} {}", to_text(step.change.kind),
-                                        placed.placements.axes[position_of(step.change.axis)].name);
+    const std::string what = step.node.valid()
+                                 ? std::string(placed.graph.node(step.node).op->name)
+                                 : fmt::format("{} {}", to_text(step.change.kind),
+                                               placed.placements.axes[step.change.axis].name);
     std::string line = fmt::format("{} {}:", to_text(step.phase), step.stage);
     for (const CopyId output : step.outputs) {
       line += " " + placement(output);

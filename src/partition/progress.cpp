@@ -41,7 +41,7 @@ class Progress {
   }
 
  private:
-  [[nodiscard]] const std::vector<Turn>& turns(int pipe) const { return turns_[position_of(pipe)]; }
+  [[nodiscard]] const std::vector<Turn>& turns(int pipe) const { return turns_[pipe]; }
 
   bool advance(int pipe) {
     const std::size_t before = next_[pipe];

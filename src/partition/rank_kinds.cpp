@@ -7,7 +7,6 @@
 #include <tuple>
 #include <utility>
 
-#include "base/indexed_vector.h"
 #include "partition/ring_op.h"
 #include "trireme/op.h"
 
@@ -23,7 +22,7 @@ struct ShardedDim {
 bool is_uneven(const ShardedDim& one, const Axes& axes) {
   std::int64_t shards = one.dim.unit;
   for (const int axis : one.dim.axes) {
-    shards *= axes[position_of(axis)].size;
+    shards *= axes[axis].size;
   }
   return one.size % shards != 0;
 }
@@ -56,11 +55,10 @@ void add_lengths(const ShardedDim& one, const Axes& axes, int axis, std::vector<
     add_lengths(one, axes, axis, at, level + 1, lengths);
     return;
   }
-  const std::size_t position = position_of(next);
-  for (at[position] = 0; at[position] < axes[position].size; ++at[position]) {
+  for (at[next] = 0; at[next] < axes[next].size; ++at[next]) {
     add_lengths(one, axes, axis, at, level + 1, lengths);
   }
-  at[position] = 0;
+  at[next] = 0;
 }
 
 /// Of all these dimensions that the axis shards.
@@ -169,7 +167,7 @@ RankKinds rank_kinds(const Placed& placed, std::span<const RankPlace> places, Al
   for (std::size_t rank = 0; rank < places.size(); ++rank) {
     std::vector<std::size_t> shards;
     for (std::size_t a = 0; a < kinds.size(); ++a) {
-      shards.push_back(kinds[a][position_of(places[rank].coordinates[a])]);
+      shards.push_back(kinds[a][places[rank].coordinates[a]]);
     }
     const auto [it, is_new] =
         known.try_emplace({std::move(shards), places[rank].pipe}, found.first_rank.size());

@@ -70,22 +70,20 @@ class MadeValues {
   }
 
  private:
-  static std::size_t instances(const RunOrder& order, const PipelineTable& table, CopyId id) {
+  static int instances(const RunOrder& order, const PipelineTable& table, CopyId id) {
     switch (order.multiplicity(id)) {
       case Multiplicity::Once:
         return 1;
       case Multiplicity::PerMicrobatch:
-        return position_of(table.microbatches);
+        return table.microbatches;
       case Multiplicity::PerVersion:
-        return position_of(order.updates()) + 1;
+        return order.updates() + 1;
       case Multiplicity::PerUpdate:
-        return position_of(order.updates());
+        return order.updates();
     }
     return 1;
   }
-  [[nodiscard]] std::size_t slot(CopyId id, int number) const {
-    return first_[id] + position_of(number);
-  }
+  [[nodiscard]] std::size_t slot(CopyId id, int number) const { return first_[id] + number; }
 
   IndexedVector<CopyId, std::size_t> first_;  ///< its first slot
   std::vector<ValueId> made_;                 ///< by slot

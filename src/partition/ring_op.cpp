@@ -50,10 +50,10 @@ Ring ring_at(const Signature& whole, std::span<const Placement::Dim> sharding, c
              std::vector<int> coordinates, std::span<const std::vector<int>> axis_ranks) {
   const Factors factors = whole.op->factors(whole);
   const std::size_t factor = position_of(find_ring(factors, sharding));
-  const std::size_t axis = position_of(sharding[factor].axes.front());
+  const int axis = sharding[factor].axes.front();
   Ring ring{.whole = whole,
             .factor = factor,
-            .rows = rows_of(sharding, factor, sharding[factor].axes.front()),
+            .rows = rows_of(sharding, factor, axis),
             .ranges = {},
             .ranks = axis_ranks[axis],
             .index = position_of(coordinates[axis])};

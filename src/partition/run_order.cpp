@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "base/indexed_vector.h"
 #include "trireme/error.h"
 
 namespace trireme::partition {
@@ -17,7 +16,7 @@ namespace {
 
 const Placed& checked(const Placed& placed, const PipelineTable& table) {
   const int micro = placed.placements.micro;
-  const int batches = micro < 0 ? 1 : placed.placements.axes[position_of(micro)].size;
+  const int batches = micro < 0 ? 1 : placed.placements.axes[micro].size;
   if (table.stages != placed.stage_count || table.microbatches != batches) {
     refuse(fmt::format("the table {} is for {} stages and {} micro-batches, the plan has {} and {}",
                        table.name, table.stages, table.microbatches, placed.stage_count, batches));
@@ -38,7 +37,7 @@ RunOrder::RunOrder(const Placed& placed, const PipelineTable& table)
   find_joint();
   turns_.resize(table.tasks.size());
   for (int pipe = 0; pipe < turns_.count(); ++pipe) {
-    for (const PipelineTask& task : table.tasks[position_of(pipe)]) {
+    for (const PipelineTask& task : table.tasks[pipe]) {
       std::vector<Turn>& turns = turns_[pipe].emplace_back();
       if (task.work == PipelineWork::Update) {
         add_updates(pipe, task, turns);
@@ -87,9 +86,9 @@ void RunOrder::find_weights() {
     if (sharded != placed_.copies.end()) {
       const int d = sharded->placement.dimension_of(placed_.micro());
       std::vector<int> coordinates(placed_.axes().size(), 0);
-      coordinates[position_of(placed_.micro())] = m;
-      examples = block_at(sharded->placement.dims[position_of(d)],
-                          placed_.value(*sharded).type.shape.dim(d), placed_.axes(), coordinates, 1)
+      coordinates[placed_.micro()] = m;
+      examples = block_at(sharded->placement.dims[d], placed_.value(*sharded).type.shape.dim(d),
+                          placed_.axes(), coordinates, 1)
                      .length;
     }
     weights_[update_of(m)] += examples;
@@ -207,7 +206,7 @@ void RunOrder::find_joint() {
   std::set<CopyId> leads(placed_.updates.begin(), placed_.updates.end());
   const auto made_in_update = [&](CopyId id) {
     const std::int32_t step = placed_.copy(id).step;
-    return step >= 0 && placed_.steps[position_of(step)].phase == Phase::Update;
+    return step >= 0 && placed_.steps[step].phase == Phase::Update;
   };
   for (std::size_t s = placed_.steps.size(); s-- > 0;) {
     const PlacedStep& step = placed_.steps[s];
@@ -246,7 +245,7 @@ int RunOrder::instance_for(const Turn& turn, CopyId id) const {
     case Multiplicity::PerMicrobatch:
       return turn.instance;
     case Multiplicity::PerVersion:
-      return m < 0 ? turn.instance : versions_[home_[id]][position_of(m)];
+      return m < 0 ? turn.instance : versions_[home_[id]][m];
     case Multiplicity::PerUpdate:
       return m < 0 ? turn.instance : update_of(m);
   }
@@ -254,9 +253,8 @@ int RunOrder::instance_for(const Turn& turn, CopyId id) const {
 }
 
 bool RunOrder::has_stage(int pipe, int stage) const {
-  return std::ranges::any_of(table_.placement, [&](const std::vector<int>& ranks) {
-    return ranks[position_of(stage)] == pipe;
-  });
+  return std::ranges::any_of(table_.placement,
+                             [&](const std::vector<int>& ranks) { return ranks[stage] == pipe; });
 }
 
 int RunOrder::source(const Turn& reader, int pipe, CopyId id, int instance) const {
@@ -337,7 +335,7 @@ void RunOrder::add_work(int pipe, const PipelineTask& task, std::vector<Turn>& t
       case Multiplicity::PerVersion: {
         const CopyId made = placed_.steps[s].outputs.front();
         const int home = home_[made];
-        add_once(pipe, {s, versions_[home][position_of(m)], task.copy}, turns);
+        add_once(pipe, {s, versions_[home][m], task.copy}, turns);
         break;
       }
       case Multiplicity::PerUpdate:
@@ -369,7 +367,7 @@ std::vector<std::size_t> RunOrder::steps_by_update(int stage) const {
 
 void RunOrder::add_updates(int pipe, const PipelineTask& task, std::vector<Turn>& turns) {
   const int update = update_of(task.microbatch);
-  const std::vector<PipelineTask>& tasks = table_.tasks[position_of(pipe)];
+  const std::vector<PipelineTask>& tasks = table_.tasks[pipe];
   const auto all = std::ranges::count_if(tasks, [&](const PipelineTask& other) {
     return other.work == task.work && other.microbatch == task.microbatch;
   });

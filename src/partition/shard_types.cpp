@@ -2,14 +2,12 @@
 
 #include <utility>
 
-#include "base/indexed_vector.h"
-
 namespace trireme::partition {
 
 ShardTypes::ShardTypes(const Placed& placed, std::vector<int> coordinates)
     : placed_(placed), coordinates_(std::move(coordinates)) {
   const int micro = placed_.micro();
-  const int batches = micro < 0 ? 1 : placed_.axes()[position_of(micro)].size;
+  const int batches = micro < 0 ? 1 : placed_.axes()[micro].size;
   for (CopyId id = 0; id < placed_.copies.count(); ++id) {
     const DType dtype = placed_.value(id).type.dtype;
     first_.push_back(static_cast<std::int32_t>(shards_.size()));
@@ -26,7 +24,7 @@ ShardTypes::ShardTypes(const Placed& placed, std::vector<int> coordinates)
 std::vector<int> ShardTypes::coordinates(int m) const {
   std::vector<int> all = coordinates_;
   if (placed_.micro() >= 0 && m >= 0) {
-    all[position_of(placed_.micro())] = m;
+    all[placed_.micro()] = m;
   }
   return all;
 }
@@ -43,8 +41,8 @@ Outline::Value ShardTypes::of_type(const TensorType& type) {
 Outline::Value ShardTypes::of_input(CopyId id) {
   std::vector<std::int64_t> dims = shape(id, 0).dims();
   if (placed_.is_by_micro(id)) {
-    const std::size_t d = position_of(placed_.copy(id).placement.dimension_of(placed_.micro()));
-    const int batches = placed_.axes()[position_of(placed_.micro())].size;
+    const int d = placed_.copy(id).placement.dimension_of(placed_.micro());
+    const int batches = placed_.axes()[placed_.micro()].size;
     for (int m = 1; m < batches; ++m) {
       dims[d] += shape(id, m).dims()[d];
     }

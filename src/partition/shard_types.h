@@ -18,7 +18,7 @@ class ShardTypes {
 
   /// A value of an outline with the type of the copy in micro-batch m (-1: in none).
   [[nodiscard]] const Outline::Value& of(CopyId id, int m) const {
-    return shards_[position_of(first_[id] + (is_even_[id] ? 0 : std::max(m, 0)))];
+    return shards_[first_[id] + (is_even_[id] ? 0 : std::max(m, 0))];
   }
   /// Of this rank, in micro-batch m (-1: in none).
   [[nodiscard]] std::vector<int> coordinates(int m) const;

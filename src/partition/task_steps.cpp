@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "base/indexed_vector.h"
-
 namespace trireme::partition {
 
 TaskSteps::TaskSteps(const Placed& placed, const PipelineTable& table) : placed_(placed) {
@@ -59,7 +57,7 @@ bool TaskSteps::reads_late(const PlacedStep& step) const {
     if (placed_.copy(id).step < 0 || placed_.is_by_micro(id)) {
       return false;
     }
-    const std::size_t made_by = position_of(placed_.copy(id).step);
+    const std::int32_t made_by = placed_.copy(id).step;
     return late_[made_by] &&
            (step.phase == Phase::Forward || placed_.steps[made_by].phase != Phase::Forward);
   });
@@ -77,7 +75,7 @@ void TaskSteps::find_weight_steps() {
     const bool harmless = step.phase == Phase::Update || (!step.node.valid() && for_weights_[s]);
     for (const CopyId input : step.inputs) {
       if (placed_.copy(input).step >= 0) {
-        const std::size_t made_by = position_of(placed_.copy(input).step);
+        const std::int32_t made_by = placed_.copy(input).step;
         is_read[made_by] = true;
         for_weights_[made_by] = for_weights_[made_by] && harmless;
       }

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/indexed_vector.h"
+#include "base/enum_names.h"
 #include "base/text.h"
 #include "plan/selectors.h"
 #include "trireme/error.h"
@@ -213,11 +213,11 @@ class AssignmentResolver {
       return;
     }
     if (value.origin != Origin::Parameter) {
-      constexpr std::string_view kReasons[]{"an input is on every device that reads it", "",
-                                            "a state is stored with its parameter",
-                                            "it is computed: assign the op of this name under ops"};
+      constexpr auto kReasons = enum_names<Origin>(
+          "an input is on every device that reads it", "", "a state is stored with its parameter",
+          "it is computed: assign the op of this name under ops");
       refuse(fmt::format("{} cannot have its own {}: {}", value.name, to_text(row.location->unit),
-                         kReasons[position_of(value.origin)]));
+                         kReasons[value.origin]));
     }
     homes_[id].add(row.selector, stage_of(*row.location, table_),
                    fmt::format("the {} of {}", to_text(row.location->unit), value.name));
@@ -363,7 +363,7 @@ Placement with_axes(Placement placement, const std::map<int, int>& dims) {
       std::erase(dim.axes, axis);
     }
     if (dimension >= 0) {
-      std::vector<int>& axes = placement.dims[position_of(dimension)].axes;
+      std::vector<int>& axes = placement.dims[dimension].axes;
       axes.insert(std::ranges::upper_bound(axes, axis), axis);
     }
   }

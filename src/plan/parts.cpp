@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "base/indexed_vector.h"
 
 namespace trireme {
 namespace {
@@ -14,12 +13,12 @@ void for_each_run(const Part& part, F f) {
   const std::vector<std::int64_t>& dims = part.type.shape.dims();
   const std::int64_t width = size_of(part.type.dtype).count;
   const bool by_micro = part.micro >= 0 && part.placement.mentions(part.micro);
-  const int batches = by_micro ? part.axes.at(position_of(part.micro)).size : 1;
+  const int batches = by_micro ? part.axes.at(part.micro).size : 1;
   std::vector<int> coordinates = part.coordinates;
   std::int64_t at = 0;
   for (int m = 0; m < batches; ++m) {
     if (by_micro) {
-      coordinates[position_of(part.micro)] = m;
+      coordinates[part.micro] = m;
     }
     std::vector<IndexRange> blocks;
     std::int64_t rows = 1;
@@ -42,6 +41,10 @@ void for_each_run(const Part& part, F f) {
   }
 }
 
+void copy_run(const std::byte* from, std::byte* to, std::int64_t bytes) {
+  std::memcpy(to, from, static_cast<std::size_t>(bytes));
+}
+
 }  // namespace
 
 Shape shape_of(const Part& part) {
@@ -50,13 +53,12 @@ Shape shape_of(const Part& part) {
   const int d = part.micro < 0 ? -1 : part.placement.dimension_of(part.micro);
   if (d >= 0) {
     std::vector<int> coordinates = part.coordinates;
-    std::int64_t& size = dims[position_of(d)];
+    std::int64_t& size = dims[d];
     size = 0;
-    for (int m = 0; m < part.axes[position_of(part.micro)].size; ++m) {
-      coordinates[position_of(part.micro)] = m;
-      size += block_at(part.placement.dims[position_of(d)], part.type.shape.dim(d), part.axes,
-                       coordinates)
-                  .length;
+    for (int m = 0; m < part.axes[part.micro].size; ++m) {
+      coordinates[part.micro] = m;
+      size +=
+          block_at(part.placement.dims[d], part.type.shape.dim(d), part.axes, coordinates).length;
     }
   }
   return Shape(std::move(dims));
@@ -65,16 +67,14 @@ Shape shape_of(const Part& part) {
 void take_part(const Part& part, std::span<const std::byte> whole, std::span<std::byte> to) {
   TRIREME_CHECK(static_cast<std::int64_t>(whole.size()) == size_of(part.type).count, "whole");
   for_each_run(part, [&](std::int64_t from, std::int64_t at, std::int64_t bytes) {
-    const auto length = static_cast<std::size_t>(bytes);
-    std::memcpy(to.subspan(position_of(at), length).data(), whole.data() + from, length);
+    copy_run(whole.data() + from, to.data() + at, bytes);
   });
 }
 
 void put_part(const Part& part, std::span<const std::byte> from, std::span<std::byte> whole) {
   TRIREME_CHECK(static_cast<std::int64_t>(whole.size()) == size_of(part.type).count, "whole");
   for_each_run(part, [&](std::int64_t to, std::int64_t at, std::int64_t bytes) {
-    const auto length = static_cast<std::size_t>(bytes);
-    std::memcpy(whole.data() + to, from.subspan(position_of(at), length).data(), length);
+    copy_run(from.data() + at, whole.data() + to, bytes);
   });
 }
 

@@ -60,7 +60,7 @@ class ChimeraRun {
   /// The number of the copy's micro-batches for which this work is done on the stage; they come in
   /// order.
   [[nodiscard]] int& count(PipelineWork work, int copy, int stage) {
-    return counts_.at(position_of(work)).at(position_of(copy))[stage];
+    return counts_.at(work).at(copy)[stage];
   }
 
   /// The task of each rank in a slot, given the earlier tasks.
@@ -115,12 +115,13 @@ class ChimeraRun {
     const int rank = table_.rank_of(task.copy, task.stage);
     ++count(task.work, task.copy, task.stage);
     in_flight_[rank] += task.work == PipelineWork::Forward ? 1 : -1;
-    table_.tasks[position_of(rank)].push_back(task);
+    table_.tasks[rank].push_back(task);
   }
 
   PipelineTable table_;
   Preference preference_;
-  std::array<std::array<IndexedVector<int, int>, kCopies>, 2> counts_;  ///< by work, copy, stage
+  IndexedArray<PipelineWork, std::array<IndexedVector<int, int>, kCopies>, 2>
+      counts_{};                       ///< by work, copy, stage
   IndexedVector<int, int> in_flight_;  ///< by rank: micro-batches between forward and backward
 };
 
@@ -145,7 +146,7 @@ PipelineTable make_chimera(const PipelineOptions& options) {
   TRIREME_CHECK(fewest, "no order for chimera");
   for (int copy = 0; copy < kCopies; ++copy) {
     for (int stage = 0; stage < best.stages; ++stage) {
-      best.tasks[position_of(best.rank_of(copy, stage))].push_back(
+      best.tasks[best.rank_of(copy, stage)].push_back(
           {PipelineWork::Update, stage, best.microbatches - 1, copy});
     }
   }

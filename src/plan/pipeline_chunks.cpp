@@ -130,13 +130,13 @@ PipelineTable make_interleaved(const PipelineOptions& options) {
     // The first gradient is back after all stages but the last were filled with a group.
     const int ahead = std::min(
         all, 2 * (options.ranks - rank - 1) + (options.chunks - 1) * group_sizes(options).front());
-    Tasks& tasks = table.tasks[position_of(rank)];
+    Tasks& tasks = table.tasks[rank];
     tasks.assign(forwards.begin(), forwards.begin() + ahead);
     for (int i = 0; i < all; ++i) {
       if (ahead + i < all) {
-        tasks.push_back(forwards[position_of(ahead + i)]);
+        tasks.push_back(forwards[ahead + i]);
       }
-      tasks.push_back(backwards[position_of(i)]);
+      tasks.push_back(backwards[i]);
     }
     add_updates(table, rank, tasks);
   }
@@ -164,7 +164,7 @@ PipelineTable make_zb_h1(const PipelineOptions& options) {
     while (list.count(kWeight, rank) < options.microbatches) {
       list.add(kWeight, rank);
     }
-    Tasks& tasks = table.tasks[position_of(rank)];
+    Tasks& tasks = table.tasks[rank];
     tasks = list.take();
     add_updates(table, rank, tasks);
   }
@@ -180,7 +180,7 @@ PipelineTable make_zb_v(const PipelineOptions& options) {
   std::reverse(ranks.begin() + options.ranks, ranks.end());
   const int length = std::max(options.microbatches, 2 * options.ranks - 1);
   for (int rank = 0; rank < options.ranks; ++rank) {
-    Tasks& tasks = table.tasks[position_of(rank)];
+    Tasks& tasks = table.tasks[rank];
     tasks = v_list(options, rank, length);
     add_updates(table, rank, tasks);
   }

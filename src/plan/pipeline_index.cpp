@@ -7,17 +7,15 @@
 namespace trireme {
 
 PipelineIndex::PipelineIndex(const PipelineTable& table) : table_(table) {
-  const auto keys =
-      static_cast<std::size_t>(table.stages) * static_cast<std::size_t>(table.microbatches);
-  for (std::vector<PipelinePlace>& places : places_) {
-    places.resize(keys);
+  for (IndexedVector<std::int64_t, PipelinePlace>& places : places_) {
+    places.resize(std::int64_t{table.stages} * table.microbatches);
   }
-  updates_.resize(static_cast<std::size_t>(table.copies) * static_cast<std::size_t>(table.stages));
+  updates_.resize(std::int64_t{table.copies} * table.stages);
   for (std::size_t rank = 0; rank < table.tasks.size(); ++rank) {
     for (std::size_t position = 0; position < table.tasks[rank].size(); ++position) {
       const PipelineTask& task = table.tasks[rank][position];
       const PipelinePlace place{static_cast<int>(rank), static_cast<int>(position)};
-      const std::size_t at = key(task.stage, task.microbatch);
+      const std::int64_t at = key(task.stage, task.microbatch);
       switch (task.work) {
         case PipelineWork::Forward:
           places_[0][at] = place;
@@ -50,7 +48,7 @@ int PipelineIndex::copy_of(int microbatch) const {
 
 int PipelineIndex::first_included(const PipelineTask& update) const {
   const int before = updates_before(update);
-  return before == 0 ? 0 : updates_of(update)[position_of(before) - 1] + 1;
+  return before == 0 ? 0 : updates_of(update)[before - 1] + 1;
 }
 
 int PipelineIndex::updates_before(const PipelineTask& task) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <vector>
 
 #include "base/indexed_vector.h"
@@ -37,7 +38,7 @@ class PipelineIndex {
   [[nodiscard]] int copy_of(int microbatch) const;
 
   [[nodiscard]] const PipelineTask& task(PipelinePlace place) const {
-    return table_.tasks[position_of(place.rank)][position_of(place.position)];
+    return table_.tasks[place.rank][place.position];
   }
 
   /// Calls visit(PipelinePlace) for each dependency of this task, except the previous one in its
@@ -79,42 +80,41 @@ class PipelineIndex {
   [[nodiscard]] int updates_before(const PipelineTask& task) const;
 
  private:
-  [[nodiscard]] std::size_t key(int stage, int microbatch) const {
-    return position_of(std::int64_t{stage} * table_.microbatches + microbatch);
+  [[nodiscard]] std::int64_t key(int stage, int microbatch) const {
+    return std::int64_t{stage} * table_.microbatches + microbatch;
   }
-
-  [[nodiscard]] std::size_t stage_key(const PipelineTask& task) const {
-    return position_of(std::int64_t{task.copy} * table_.stages + task.stage);
+  [[nodiscard]] std::int64_t stage_key(const PipelineTask& task) const {
+    return std::int64_t{task.copy} * table_.stages + task.stage;
   }
   [[nodiscard]] const std::vector<int>& updates_of(const PipelineTask& task) const {
     return updates_[stage_key(task)];
   }
 
   const PipelineTable& table_;
-  std::array<std::vector<PipelinePlace>, 3> places_;
-  std::vector<std::vector<int>> updates_;  ///< by copy and stage: micro-batches, ascending
+  std::array<IndexedVector<std::int64_t, PipelinePlace>, 3> places_;  ///< by key(): of each kind
+  IndexedVector<std::int64_t, std::vector<int>>
+      updates_;  ///< by stage_key(): micro-batches, ascending
 };
 
 /// Visits every task in topological order, with visit(PipelinePlace). Returns the number of tasks
 /// done on each rank; fewer than all on a deadlock.
 template <class Visitor>
-std::vector<int> walk_pipeline(const PipelineTable& table, const PipelineIndex& index,
-                               Visitor&& visit) {
-  std::vector<int> done(table.tasks.size(), 0);
+IndexedVector<int, int> walk_pipeline(const PipelineTable& table, const PipelineIndex& index,
+                                      Visitor&& visit) {
+  IndexedVector<int, int> done(table.tasks.size(), 0);
   const auto is_ready = [&](const PipelineTask& task) {
     bool ready = true;
-    index.for_each_input(task, [&](PipelinePlace input) {
-      ready = ready && input.position < done[position_of(input.rank)];
-    });
+    index.for_each_input(
+        task, [&](PipelinePlace input) { ready = ready && input.position < done[input.rank]; });
     return ready;
   };
   for (bool moved = true; moved;) {
     moved = false;
-    for (std::size_t rank = 0; rank < done.size(); ++rank) {
+    for (const int rank : done.ids()) {
       const std::vector<PipelineTask>& tasks = table.tasks[rank];
       int& next = done[rank];
-      while (next < static_cast<int>(tasks.size()) && is_ready(tasks[position_of(next)])) {
-        visit(PipelinePlace{static_cast<int>(rank), next});
+      while (next < static_cast<int>(tasks.size()) && is_ready(tasks[next])) {
+        visit(PipelinePlace{rank, next});
         ++next;
         moved = true;
       }

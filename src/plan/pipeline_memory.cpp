@@ -36,18 +36,19 @@ struct StageWeights {
   }
 };
 
+/// A number by stage and micro-batch, or by copy and stage.
+using Numbers = IndexedVector<int, std::vector<int>>;
+
 /// Tracks the versions through every rank's list. `by_stage` sees (task, weights) after each task.
 template <class Visitor>
-std::vector<std::vector<int>> follow_versions(const PipelineTable& table, Visitor&& by_stage) {
+Numbers follow_versions(const PipelineTable& table, Visitor&& by_stage) {
   const PipelineIndex index(table);
-  std::vector<std::vector<int>> versions(
-      static_cast<std::size_t>(table.stages),
-      std::vector<int>(static_cast<std::size_t>(table.microbatches)));
+  Numbers versions(table.stages, std::vector<int>(table.microbatches));
   std::map<std::pair<int, int>, StageWeights> stages;
   for (const std::vector<PipelineTask>& tasks : table.tasks) {
     for (const PipelineTask& task : tasks) {
       StageWeights& weights = stages[{task.copy, task.stage}];
-      int& version = versions[position_of(task.stage)][position_of(task.microbatch)];
+      int& version = versions[task.stage][task.microbatch];
       if (task.work == PipelineWork::Forward) {
         version = version_read(table, index, task, weights.updates);
         weights.begin(version);
@@ -65,17 +66,16 @@ std::vector<std::vector<int>> follow_versions(const PipelineTable& table, Visito
 }  // namespace
 
 std::vector<std::vector<int>> weight_versions(const PipelineTable& table) {
-  return follow_versions(table, [](const PipelineTask&, const StageWeights&) {});
+  return follow_versions(table, [](const PipelineTask&, const StageWeights&) {}).items();
 }
 
 std::vector<std::vector<int>> live_versions(const PipelineTable& table) {
-  std::vector<std::vector<int>> most(static_cast<std::size_t>(table.copies),
-                                     std::vector<int>(static_cast<std::size_t>(table.stages), 1));
+  Numbers most(table.copies, std::vector<int>(table.stages, 1));
   follow_versions(table, [&](const PipelineTask& task, const StageWeights& weights) {
-    int& peak = most[position_of(task.copy)][position_of(task.stage)];
+    int& peak = most[task.copy][task.stage];
     peak = std::max(peak, weights.live());
   });
-  return most;
+  return std::move(most).items();
 }
 
 std::vector<int> activation_peaks(const PipelineTable& table) {

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "base/indexed_vector.h"
-
 namespace trireme {
 namespace {
 
@@ -35,7 +33,7 @@ PipelineTable one_forward_one_backward(std::string name, const PipelineOptions& 
                                        int period) {
   PipelineTable table = empty_pipeline(std::move(name), options, 1);
   for (int rank = 0; rank < options.ranks; ++rank) {
-    table.tasks[position_of(rank)] = in_turn(options, rank, options.ranks - rank - 1, period);
+    table.tasks[rank] = in_turn(options, rank, options.ranks - rank - 1, period);
   }
   return table;
 }
@@ -44,7 +42,7 @@ PipelineTable one_forward_one_backward(std::string name, const PipelineOptions& 
 PipelineTable all_forward_then_back(std::string name, const PipelineOptions& options) {
   PipelineTable table = empty_pipeline(std::move(name), options, 1);
   for (int rank = 0; rank < options.ranks; ++rank) {
-    Tasks& tasks = table.tasks[position_of(rank)];
+    Tasks& tasks = table.tasks[rank];
     for (int m = 0; m < options.microbatches; ++m) {
       tasks.push_back({PipelineWork::Forward, rank, m});
     }
@@ -64,7 +62,7 @@ PipelineTable empty_pipeline(std::string name, const PipelineOptions& options, i
   table.ranks = options.ranks;
   table.stages = options.ranks * chunks;
   table.microbatches = options.microbatches;
-  table.tasks.resize(static_cast<std::size_t>(options.ranks));
+  table.tasks.resize(options.ranks);
   std::vector<int>& ranks = table.placement.emplace_back();
   for (int stage = 0; stage < table.stages; ++stage) {
     ranks.push_back(stage % options.ranks);
@@ -76,7 +74,7 @@ PipelineTable empty_pipeline(std::string name, const PipelineOptions& options, i
 PipelineTable make_naive(const PipelineOptions& options) {
   PipelineTable table = empty_pipeline("naive", options, 1);
   for (int rank = 0; rank < options.ranks; ++rank) {
-    table.tasks[position_of(rank)] = in_turn(options, rank, 0, options.microbatches);
+    table.tasks[rank] = in_turn(options, rank, 0, options.microbatches);
   }
   return table;
 }

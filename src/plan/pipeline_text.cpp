@@ -18,7 +18,6 @@
 #include <fmt/format.h>
 
 #include "base/enum_names.h"
-#include "base/indexed_vector.h"
 #include "base/json_text.h"
 #include "base/line_reader.h"
 #include "base/text.h"
@@ -30,7 +29,7 @@ namespace trireme {
 namespace {
 
 constexpr std::string_view kHeading = "trireme pipeline 1";
-constexpr std::string_view kLetters = "FBIWU";
+constexpr auto kLetters = enum_names<PipelineWork>("F", "B", "I", "W", "U");
 constexpr auto kWeights = enum_names<WeightVersions>("single", "newest", "previous");
 
 /// Parses the text line by line; every error names the line.
@@ -132,15 +131,15 @@ class Parser : private LineReader {
   }
 
   [[nodiscard]] PipelineTask parse_task(std::string_view word, const PipelineTable& table) const {
-    const std::size_t letter = kLetters.find(word.front());
+    const std::optional<PipelineWork> work = kLetters.find(word.substr(0, 1));
     const std::size_t dot = word.find('.');
     const std::size_t slash = std::min(word.find('/'), word.size());
-    if (letter == std::string_view::npos || dot == std::string_view::npos || dot > slash) {
+    if (!work || dot == std::string_view::npos || dot > slash) {
       fail(fmt::format("invalid task {}; write it like F2.0: F, B, I, W or U, stage, micro-batch",
                        in_quotes(word)));
     }
     PipelineTask task;
-    task.work = static_cast<PipelineWork>(letter);
+    task.work = *work;
     task.stage = integer(word.substr(1, dot - 1), 0, table.stages - 1);
     task.microbatch = integer(word.substr(dot + 1, slash - dot - 1), 0, table.microbatches - 1);
     if (slash < word.size()) {
@@ -159,8 +158,7 @@ std::string_view to_text(PipelineWork work) {
 }
 
 std::string to_text(const PipelineTask& task) {
-  std::string text =
-      fmt::format("{}{}.{}", kLetters[position_of(task.work)], task.stage, task.microbatch);
+  std::string text = fmt::format("{}{}.{}", kLetters[task.work], task.stage, task.microbatch);
   return task.copy == 0 ? text : fmt::format("{}/{}", text, task.copy);
 }
 

@@ -133,12 +133,12 @@ PipelineTiming time_stages(const PipelineTable& table,
     timing.tasks.emplace_back(tasks.size());
   }
   const auto span_at = [&](PipelinePlace place) -> Span& {
-    return timing.tasks[position_of(place.rank)][position_of(place.position)];
+    return timing.tasks[place.rank][place.position];
   };
   const PipelineIndex index(table);
   walk_pipeline(table, index, [&](PipelinePlace place) {
     const PipelineTask& task = index.task(place);
-    const PipelineDurations& durations = by_stage[position_of(task.stage)];
+    const PipelineDurations& durations = by_stage[task.stage];
     double start = place.position == 0 ? 0 : span_at({place.rank, place.position - 1}).end;
     index.for_each_input(task, [&](PipelinePlace input) {
       const double message = input.rank == place.rank ? 0 : durations.message;
@@ -164,7 +164,7 @@ PipelineDurations stage_durations(const PipelineTable& table, const PipelineDura
 
 PipelineTiming time_pipeline(const PipelineTable& table, const PipelineDurations& durations) {
   require_valid(table, ErrorKind::Usage, "the pipeline table is wrong");
-  const std::vector<PipelineDurations> by_stage(static_cast<std::size_t>(table.stages), durations);
+  const IndexedVector<int, PipelineDurations> by_stage(table.stages, durations);
   return time_stages(table, by_stage);
 }
 

@@ -104,15 +104,17 @@ class PipelineVerifier {
     }
   }
 
+  /// How often a micro-batch goes through a stage, by any work but Update.
+  using PassCounts = IndexedArray<PipelineWork, int, 4>;
+
   /// Every micro-batch once forward and once backward through every stage.
   void check_counts() {
-    const auto keys =
-        static_cast<std::size_t>(table_.stages) * static_cast<std::size_t>(table_.microbatches);
-    std::vector<std::array<int, 4>> counts(keys);
+    IndexedVector<std::int64_t, PassCounts> counts(std::int64_t{table_.stages} *
+                                                   table_.microbatches);
     for (const std::vector<PipelineTask>& tasks : table_.tasks) {
       for (const PipelineTask& task : tasks) {
         if (task.work != PipelineWork::Update) {
-          ++counts[key(task.stage, task.microbatch)].at(position_of(task.work));
+          ++counts[key(task.stage, task.microbatch)].at(task.work);
         }
       }
     }
@@ -123,8 +125,8 @@ class PipelineVerifier {
     }
   }
 
-  void check_count(int stage, int microbatch, const std::array<int, 4>& counts) {
-    const auto [forward, whole, input, weight] = counts;
+  void check_count(int stage, int microbatch, const PassCounts& counts) {
+    const auto [forward, whole, input, weight] = counts.items;
     if (forward != 1) {
       fail("micro-batch {} goes forward through stage {} {} times, not once", microbatch, stage,
            forward);
@@ -239,28 +241,28 @@ class PipelineVerifier {
 
   /// Simulates the table; on a deadlock, reports the cycle of waiting tasks.
   void check_circle() {
-    const std::vector<int> done = walk_pipeline(table_, index_, [](PipelinePlace) {});
-    for (std::size_t rank = 0; rank < done.size(); ++rank) {
-      if (done[rank] < static_cast<int>(table_.tasks[rank].size())) {
-        tell_circle(done, static_cast<int>(rank));
+    const IndexedVector<int, int> done = walk_pipeline(table_, index_, [](PipelinePlace) {});
+    for (const int rank : done.ids()) {
+      if (done[rank] < std::ssize(table_.tasks[rank])) {
+        tell_circle(done, rank);
         return;
       }
     }
   }
 
   /// The first input of a rank's next task that is not done. One exists on a deadlock.
-  [[nodiscard]] PipelinePlace awaited(const std::vector<int>& done, int rank) const {
+  [[nodiscard]] PipelinePlace awaited(const IndexedVector<int, int>& done, int rank) const {
     PipelinePlace missing;
-    const PipelinePlace next{rank, done[position_of(rank)]};
+    const PipelinePlace next{rank, done[rank]};
     index_.for_each_input(index_.task(next), [&](PipelinePlace input) {
-      if (!missing.exists() && input.position >= done[position_of(input.rank)]) {
+      if (!missing.exists() && input.position >= done[input.rank]) {
         missing = input;
       }
     });
     return missing;
   }
 
-  void tell_circle(const std::vector<int>& done, int rank) {
+  void tell_circle(const IndexedVector<int, int>& done, int rank) {
     std::vector<int> path;
     while (std::ranges::find(path, rank) == path.end()) {
       path.push_back(rank);
@@ -269,7 +271,7 @@ class PipelineVerifier {
     path.erase(path.begin(), std::ranges::find(path, rank));
     std::string circle;
     for (const int waiting : path) {
-      const PipelinePlace next{waiting, done[position_of(waiting)]};
+      const PipelinePlace next{waiting, done[waiting]};
       const PipelinePlace missing = awaited(done, waiting);
       circle += fmt::format("{}rank {} at {} waits for {} of rank {}", circle.empty() ? "" : ", ",
                             waiting, to_text(index_.task(next)), to_text(index_.task(missing)),
@@ -278,8 +280,8 @@ class PipelineVerifier {
     fail("deadlock: {}", circle);
   }
 
-  [[nodiscard]] std::size_t key(int stage, int microbatch) const {
-    return position_of(std::int64_t{stage} * table_.microbatches + microbatch);
+  [[nodiscard]] std::int64_t key(int stage, int microbatch) const {
+    return std::int64_t{stage} * table_.microbatches + microbatch;
   }
 
   const PipelineTable& table_;

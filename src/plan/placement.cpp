@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/indexed_vector.h"
 #include "graph/blocks.h"
 
 namespace trireme {
@@ -27,7 +26,7 @@ int find_axis(const Axes& axes, std::string_view name) {
 
 Placement Placement::replicated(int rank) {
   Placement placement;
-  placement.dims.resize(static_cast<std::size_t>(rank));
+  placement.dims.resize(rank);
   return placement;
 }
 
@@ -42,7 +41,7 @@ int Placement::dimension_of(int axis) const {
 }
 
 std::string to_text(const Placement& placement, const Axes& axes) {
-  const auto name = [&](int axis) { return axes.at(position_of(axis)).name; };
+  const auto name = [&](int axis) { return axes.at(axis).name; };
   std::vector<std::string> parts;
   for (std::size_t d = 0; d < placement.dims.size(); ++d) {
     const Placement::Dim& dim = placement.dims[d];
@@ -61,7 +60,7 @@ std::string to_text(const Placement& placement, const Axes& axes) {
 Placement::Dim canonical(Placement::Dim dim, std::int64_t size, const Axes& axes) {
   std::int64_t parts = 1;
   for (const int axis : dim.axes) {
-    parts *= axes.at(position_of(axis)).size;
+    parts *= axes.at(axis).size;
   }
   if (size / dim.unit % parts == 0) {
     dim.unit = 1;
@@ -80,7 +79,7 @@ IndexRange block_at(const Placement::Dim& dim, std::int64_t size, const Axes& ax
                     std::span<const int> coordinates, std::size_t levels) {
   IndexRange all{.begin = 0, .length = size};
   for (std::size_t i = 0; i < std::min(levels, dim.axes.size()); ++i) {
-    const std::size_t axis = position_of(dim.axes[i]);
+    const int axis = dim.axes[i];
     const IndexRange block = block_of(all.length, dim.unit, axes.at(axis).size, coordinates[axis]);
     all = {.begin = all.begin + block.begin, .length = block.length};
   }

@@ -32,8 +32,9 @@ int small(const JsonObject& object, std::string_view field, int otherwise) {
 /// A text field with its own parser.
 template <class Parse>
 auto read_as(const JsonObject& object, std::string_view field, Parse parse) {
+  const std::string text = object.text(field);
   try {
-    return parse(object.text(field));
+    return parse(text);
   } catch (const Error& error) {
     object.fail(field, fmt::format("is invalid: {}", error.what()));
   }

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "base/indexed_vector.h"
 #include "plan/assignments.h"
 #include "plan/axis_names.h"
 #include "trireme/error.h"
@@ -159,12 +158,12 @@ class PlacementResolver {
     if (data < 0 || placement.mentions(data)) {
       return placement;
     }
-    const std::int64_t parts = placements_.axes[position_of(data)].size;
+    const std::int64_t parts = placements_.axes[data].size;
     std::optional<std::size_t> best;
     const auto rest = [&](std::size_t d) {
       std::int64_t size = shape.dims()[d];
       for (const int axis : placement.dims[d].axes) {
-        size /= placements_.axes[position_of(axis)].size;
+        size /= placements_.axes[axis].size;
       }
       return size;
     };

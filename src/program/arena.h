@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/indexed_vector.h"
 #include "program/lifetimes.h"
 
 namespace trireme {
@@ -18,9 +17,7 @@ class Arena {
   /// Offsets are multiples of `alignment`. The storages must outlive this object.
   Arena(const std::vector<Storage>& storages, Bytes alignment);
 
-  [[nodiscard]] std::int64_t offset_of(std::int32_t storage) const {
-    return offset_[position_of(storage)];
-  }
+  [[nodiscard]] std::int64_t offset_of(std::int32_t storage) const { return offset_[storage]; }
   [[nodiscard]] std::int64_t size() const { return size_; }
 
  private:

@@ -72,7 +72,7 @@ class LifetimeFinder {
     outline_.add_node(copy, std::span(&from, 1), std::span(&to, 1));
   }
   [[nodiscard]] ValueId target(std::int32_t update) const {
-    return outline_.updates[position_of(update)].target;
+    return outline_.updates[update].target;
   }
   [[nodiscard]] ValueId source(std::int32_t update) const { return sources_[update]; }
 
@@ -112,7 +112,7 @@ class LifetimeFinder {
     last_use_.assign(outline_.values.size(), kBefore);
     begun_last_.assign(outline_.values.size(), kBefore);
     for (std::int32_t i = 0; i < end; ++i) {
-      const Outline::Node& node = outline_.nodes[position_of(i)];
+      const Outline::Node& node = outline_.nodes[i];
       const std::int32_t until = std::max(i, result_.done_before[i]);
       for (const ValueId input : outline_.inputs_of(node)) {
         last_use_[input] = std::max(last_use_[input], until);
@@ -126,8 +126,7 @@ class LifetimeFinder {
     for (const ValueId output : outline_.outputs) {
       last_use_[output] = end;
     }
-    for (std::size_t v = 0; v < outline_.values.size(); ++v) {
-      const ValueId id{static_cast<std::int32_t>(v)};
+    for (const ValueId id : outline_.values.ids()) {
       if (is_leaf(id)) {
         last_use_[id] = end;
       }
@@ -141,8 +140,7 @@ class LifetimeFinder {
 
   void assign_storages() {
     result_.storage_of.assign(outline_.values.size(), kNone);
-    for (std::size_t v = 0; v < outline_.values.size(); ++v) {
-      const ValueId id{static_cast<std::int32_t>(v)};
+    for (const ValueId id : outline_.values.ids()) {
       if (is_leaf(id)) {
         new_storage(id, kBefore, true);
       }

@@ -1,7 +1,6 @@
 // From a graph to a program on one device.
 #include <utility>
 
-#include "base/indexed_vector.h"
 #include "program/arena.h"
 #include "program/lifetimes.h"
 #include "trireme/op.h"
@@ -47,7 +46,7 @@ Program unplaced(const Graph& graph, const Outline& outline) {
 void add_set_aside(Program& program, std::size_t own_nodes) {
   for (std::size_t i = own_nodes; i < program.instructions.size(); ++i) {
     const Instruction& copy = program.instructions[i];
-    if (position_of(copy.outputs[0]) == program.buffers.size()) {
+    if (copy.outputs[0].index == std::ssize(program.buffers)) {
       Buffer aside = program.buffer(copy.inputs[0]);
       aside.name += ".aside";
       aside.origin = Origin::Node;

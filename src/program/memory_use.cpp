@@ -28,18 +28,18 @@ std::vector<Storage> first_of_each_storage(const Program& program) {
 std::vector<CategoryBytes> memory_by_moment(const std::vector<Storage>& storages,
                                             std::size_t instructions) {
   // First the changes at each moment, then their sums: one pass over the storages.
-  const std::size_t moments = std::max<std::size_t>(instructions, 1);
+  const auto moments = static_cast<std::int32_t>(std::max<std::size_t>(instructions, 1));
   std::vector<CategoryBytes> use(moments + 1);
   for (const Storage& storage : storages) {
-    const std::size_t first = position_of(std::max(storage.first, 0));
-    const std::size_t after = std::min(position_of(std::max(storage.last + 1, 0)), moments);
+    const std::int32_t first = std::max(storage.first, 0);
+    const std::int32_t after = std::min(std::max(storage.last + 1, 0), moments);
     if (first < after) {
       use[first].at(position_of(storage.category)).count += storage.bytes;
       use[after].at(position_of(storage.category)).count -= storage.bytes;
     }
   }
   use.pop_back();
-  for (std::size_t i = 1; i < moments; ++i) {
+  for (std::int32_t i = 1; i < moments; ++i) {
     for (std::size_t category = 0; category < kCategories; ++category) {
       use[i].at(category).count += use[i - 1].at(category).count;
     }

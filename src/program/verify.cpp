@@ -104,7 +104,7 @@ class Verifier {
 
  private:
   [[nodiscard]] const Instruction& instruction(std::int32_t i) const {
-    return program_.instructions[position_of(i)];
+    return program_.instructions[i];
   }
   [[nodiscard]] const Instruction& current() const { return instruction(now_); }
   [[nodiscard]] std::string name_of(std::int32_t i) const {

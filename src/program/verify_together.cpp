@@ -65,10 +65,10 @@ class ProgramSetVerifier {
   using Calls = std::map<int, std::vector<Spot>>;  ///< by member
 
   [[nodiscard]] int count() const { return static_cast<int>(programs_.size()); }
-  [[nodiscard]] const Program& program(int rank) const { return programs_[position_of(rank)]; }
-  [[nodiscard]] const RankGroups& groups(int rank) const { return groups_[position_of(rank)]; }
+  [[nodiscard]] const Program& program(int rank) const { return programs_[rank]; }
+  [[nodiscard]] const RankGroups& groups(int rank) const { return groups_[rank]; }
   [[nodiscard]] const Instruction& instruction(Spot spot) const {
-    return program(spot.rank).instructions[position_of(spot.at)];
+    return program(spot.rank).instructions[spot.at];
   }
   [[nodiscard]] Signature signature(Spot spot) const {
     return signature_of(program(spot.rank), instruction(spot));
@@ -85,9 +85,10 @@ class ProgramSetVerifier {
     if (what.attributes.contains("size")) {
       const Signature s = signature(spot);
       std::vector<std::int64_t> dims = type.shape.dims();
-      const std::size_t sharded =
-          position_of(s.integer(what.attributes.contains("from") ? "from" : "dimension"));
-      if (sharded < dims.size()) {  // otherwise the op's rule is violated, which is reported
+      const std::int64_t sharded =
+          s.integer(what.attributes.contains("from") ? "from" : "dimension");
+      if (sharded >= 0 &&
+          sharded < std::ssize(dims)) {  // otherwise the op's rule is violated, which is reported
         dims[sharded] = s.integer("size");
       }
       type.shape = Shape(std::move(dims));

@@ -26,7 +26,7 @@ class Waits {
 
  private:
   [[nodiscard]] const Outline::Node& node(std::int32_t number) const {
-    return outline_.nodes[position_of(number)];
+    return outline_.nodes[number];
   }
 
   void find_first_uses() {

@@ -54,8 +54,8 @@ class PlanView {
     if (pipe == axes.end()) {
       return idle_.front();
     }
-    const int stage = plan().mesh.coordinates(rank).at(position_of(pipe - axes.begin()));
-    return idle_.at(position_of(stage));
+    const int stage = plan().mesh.coordinates(rank).at(pipe - axes.begin());
+    return idle_.at(stage);
   }
 
   [[nodiscard]] std::vector<CommunicationUse> communication_of(int rank) {
@@ -104,8 +104,7 @@ class PlanView {
   /// Ranks of a kind send the same with the same tags.
   const RankMessages& messages_of(int rank) {
     const MemoryPrediction& memory = shown_.memory;
-    const int known =
-        is_compiled(rank) ? rank : memory.kinds[memory.kind_of[position_of(rank)]].first_rank;
+    const int known = is_compiled(rank) ? rank : memory.kinds[memory.kind_of[rank]].first_rank;
     const auto [it, is_new] = messages_.try_emplace(known);
     if (is_new && is_compiled(known)) {
       it->second = trireme::messages_of(shown_.compiled.program(known));

@@ -93,10 +93,9 @@ class Text {
     const Architecture& a = r_.request.architecture;
     const BatchShape& batch = r_.request.step.batch;
     out_ += styled(c.name, Style::Bold, look_.terminal.color);
-    line(": {} layers of width {}, {} heads of {}{}, hidden {}, {} words", c.layers, c.width,
-         c.heads, c.head_width,
-         c.key_heads == c.heads ? "" : fmt::format(" ({} for keys)", c.key_heads), c.hidden,
-         c.vocabulary);
+    line(": {} layers of width {}, {} heads of {}{}, hidden {}, vocabulary {}", c.layers, c.width,
+         c.heads, c.head_width, c.key_heads == c.heads ? "" : fmt::format(" ({} KV)", c.key_heads),
+         c.hidden, c.vocabulary);
     if (a.is_mixture()) {
       line("  {} experts of {} in {} of the layers, {} for each token{}", c.experts,
            a.hidden_of_expert(), a.mixture_blocks(), c.experts_per_token,
@@ -148,7 +147,7 @@ class Text {
     const bool plain = all && c.heads == c.key_heads && c.heads * c.head_width == c.width;
     const bool usual = all && c.family == Family::Gpt2 && c.hidden == 4 * c.width && c.experts == 1;
     title("FLOPs of a token, forward",
-          "2 for each multiply-add, no mask; h width, L layers, s tokens, V words");
+          "2 per multiply-add, no mask; h width, L layers, s tokens, vocabulary V");
     parts({{"projections", f.projections, plain ? "8h²L" : ""},
            {"attention", f.attention, plain ? "4shL" : ""},
            {"feed-forward", f.feed_forward, usual ? "16h²L" : ""},

@@ -109,8 +109,7 @@ memory from the usual formulas for mixed-precision Adam.)"},
   trireme plan show --mesh data=2,tensor=2 --zero 1
   trireme plan show --mesh pipe=4 --microbatches 8 --schedule zb-h1 --rank 3
   trireme plan show mine.plan.json --model mlp --ops
-  trireme plan show --model llama3-70b --dtype bf16 --batch 1024 --length 4096
-                    --mesh data=32,pipe=8,tensor=8 --microbatches 32 --zero 1)"},
+  trireme plan show --model llama3-70b --dtype bf16 --batch 1024 --length 4096 --mesh data=32,pipe=8,tensor=8 --microbatches 32 --zero 1)"},
     {"trireme probe", R"(Examples:
   trireme probe                                  measure, print, save for the other commands
   trireme probe --quick --json | jq .host.waits
@@ -162,8 +161,7 @@ Times are predictions: kernels and links as fast as training reaches on the clus
 given rates. One rank of each kind is compiled, so there may be thousands of ranks. Slow
 workers and stragglers are written NUMBERxFACTOR: 1x2 is one worker of half the speed.)"},
     {"trireme straggler", R"(Examples:
-  trireme straggler --svg straggler.svg          one worker 5 times as slow; then every
-                                                 worker 5 times as slow in 5 % of its steps
+  trireme straggler --svg straggler.svg          one slow worker; then slow steps of all
   trireme straggler --slow 1x3 --strategies allreduce,local=16,hogwild --steps 200
   trireme straggler --transient 0.1x10 --workers 8 --json
 

@@ -4,7 +4,6 @@
 #include <sstream>
 #include <string_view>
 
-#include "base/indexed_vector.h"
 #include "report/text_style.h"
 
 namespace trireme::report {
@@ -21,7 +20,7 @@ std::size_t fitting(const std::string& word, int width) {
   if (display_width(word) <= width) {
     return word.size();
   }
-  const std::size_t last = word.rfind(',', position_of(width - 1));
+  const std::size_t last = word.rfind(',', width - 1);
   const std::size_t comma = last == std::string::npos ? word.find(',') : last;
   return comma == std::string::npos ? word.size() : comma + 1;
 }
@@ -44,7 +43,7 @@ std::string beside(const std::string& left, const std::string& text, int column,
   if (display_width(left) >= column) {
     return left + "\n" + lines;
   }
-  return padded(left, column) + lines.substr(position_of(column));
+  return padded(left, column) + lines.substr(column);
 }
 
 int text_column(const HelpSection& section, int width) {

@@ -3,7 +3,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/indexed_vector.h"
 #include "base/json.h"
 
 namespace trireme::report {
@@ -40,7 +39,7 @@ Json tasks_json(const PipelineReport& report) {
         json["end"] = report.timing.tasks[rank][i].end;
       }
       if (right && task.work != PipelineWork::Update) {
-        json["version"] = versions[position_of(task.stage)][position_of(task.microbatch)];
+        json["version"] = versions[task.stage][task.microbatch];
       }
       tasks.push_back(std::move(json));
     }

@@ -25,11 +25,11 @@ struct Look {
   char letter;
   std::string_view code;
 };
-constexpr std::array<Look, 5> kLooks{
-    {{'F', "30;104"}, {'B', "30;102"}, {'I', "30;106"}, {'W', "30;103"}, {'U', "30;105"}}};
+constexpr IndexedArray<PipelineWork, Look, 5> kLooks{
+    {{{'F', "30;104"}, {'B', "30;102"}, {'I', "30;106"}, {'W', "30;103"}, {'U', "30;105"}}}};
 
 const Look& look_of(PipelineWork work) {
-  return kLooks.at(position_of(work));
+  return kLooks.at(work);
 }
 
 std::string colored(std::string_view text, const Look& look, bool color) {

@@ -62,6 +62,7 @@ std::string plan_search_json(const TransformerCost& cost, const PlanSearch& sear
   json["batch"] = cost.workload().batch;
   json["length"] = cost.workload().length;
   json["dtype"] = cost.workload().dtype;
+  json["recipe"] = to_text(cost.workload().recipe.software);
   json["efficiency_source"] = cost.efficiency().source;
   json["plans"] = Json::array();
   for (const RankedLayout& r : search.best) {

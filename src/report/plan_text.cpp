@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "base/indexed_vector.h"
 #include "report/words.h"
 
 namespace trireme::report {
@@ -14,7 +13,7 @@ namespace {
 std::string thousands(std::int64_t count) {
   std::string digits = fmt::format("{}", count);
   for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3) {
-    digits.insert(position_of(at), ",");
+    digits.insert(at, ",");
   }
   return digits;
 }
@@ -186,8 +185,10 @@ std::string sent_text(const StepTraffic& sent) {
 
 std::string assumptions(const TransformerCost& cost) {
   const Efficiency& e = cost.efficiency();
+  const TrainingRecipe& recipe = cost.workload().recipe;
   std::string text = fmt::format(
       "\nAssumptions\n"
+      "  recipe          {}: gradients of {:g} bytes, optimizer state of {:g} bytes per parameter\n"
       "  efficiency      {}\n"
       "  matrix products {} % of the peak, times K/(K+{:.0f}); attention {} %; memory {} % of its "
       "bandwidth\n"
@@ -195,6 +196,7 @@ std::string assumptions(const TransformerCost& cost) {
       "  overlap         data-parallel communication with {} % of the backward pass; "
       "tensor-parallel\n"
       "                  communication {}\n",
+      to_text(recipe.software), recipe.gradient_bytes, cost.state_bytes(),
       e.source.empty() ? "given" : e.source, share(e.matmul), e.depth, share(e.attention),
       share(e.memory), share(e.node_links), share(e.network_links), share(e.overlap),
       cost.workload().overlap_tensor ? "overlapped too" : "exposed");

@@ -1,20 +1,19 @@
 #include "report/text_style.h"
 
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 
-#include "base/indexed_vector.h"
+#include "base/enum_names.h"
 
 namespace trireme::report {
 
 std::string styled(std::string_view text, Style style, bool color) {
-  static constexpr std::array<std::string_view, 4> kCodes{"1", "2", "32", "31"};
+  static constexpr auto kCodes = enum_names<Style>("1", "2", "32", "31");
   if (!color) {
     return std::string(text);
   }
-  return fmt::format("\x1b[{}m{}\x1b[0m", kCodes.at(position_of(style)), text);
+  return fmt::format("\x1b[{}m{}\x1b[0m", kCodes[style], text);
 }
 
 int display_width(std::string_view text) {
@@ -23,7 +22,7 @@ int display_width(std::string_view text) {
 }
 
 std::string spaces(int count) {
-  return std::string(static_cast<std::size_t>(std::max(count, 0)), ' ');
+  return std::string(std::max(count, 0), ' ');
 }
 
 std::string padded(std::string_view text, int width) {

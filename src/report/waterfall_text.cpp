@@ -41,7 +41,7 @@ std::string bar_between(double a, double b, std::string_view block) {
   };
   const int from = cell(std::min(a, b));
   const int to = cell(std::max(a, b));
-  std::string text(static_cast<std::size_t>(from < to ? from : 0), ' ');
+  std::string text(from < to ? from : 0, ' ');
   for (int i = from; i < to; ++i) {
     text += block;
   }

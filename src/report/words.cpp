@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "base/indexed_vector.h"
+#include "base/enum_names.h"
 
 namespace trireme::report {
 
@@ -21,9 +21,9 @@ std::string summary_line(std::string_view label, std::string_view text) {
 }
 
 std::string_view legend_name(PipelineWork work) {
-  static constexpr std::array<std::string_view, 5> kNames{
-      "Forward", "Backward", "Backward of the input", "Backward of the weights", "Update"};
-  return kNames.at(position_of(work));
+  static constexpr auto kNames = enum_names<PipelineWork>(
+      "Forward", "Backward", "Backward of the input", "Backward of the weights", "Update");
+  return kNames[work];
 }
 
 }  // namespace trireme::report

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "tensor/container_size.h"
 #include "trireme/error.h"
 #include "trireme/tensor.h"
 
@@ -26,12 +27,13 @@ std::byte* allocate_zeroed(std::int64_t bytes) {
   if (bytes == 0) {
     return nullptr;
   }
-  void* data = ::operator new(static_cast<std::size_t>(bytes), kAlign, std::nothrow);
+  const std::size_t size = container_size(Bytes{bytes});
+  void* data = ::operator new(size, kAlign, std::nothrow);
   if (data == nullptr) {
     throw Error(ErrorKind::System,
                 fmt::format("cannot allocate {} of host memory", to_text(Bytes{bytes})));
   }
-  std::memset(data, 0, static_cast<std::size_t>(bytes));
+  std::memset(data, 0, size);
   return static_cast<std::byte*>(data);
 }
 
@@ -59,7 +61,7 @@ HostBuffer& HostBuffer::operator=(HostBuffer&& other) noexcept {
 HostBuffer HostBuffer::clone() const {
   HostBuffer copy(dtype_, elements_);
   if (elements_ > 0) {
-    std::memcpy(copy.data_.get(), data_.get(), static_cast<std::size_t>(bytes().count));
+    std::memcpy(copy.data_.get(), data_.get(), container_size(bytes()));
   }
   return copy;
 }
@@ -69,11 +71,11 @@ Bytes HostBuffer::bytes() const noexcept {
 }
 
 std::span<std::byte> HostBuffer::raw() noexcept {
-  return {data_.get(), static_cast<std::size_t>(bytes().count)};
+  return {data_.get(), container_size(bytes())};
 }
 
 std::span<const std::byte> HostBuffer::raw() const noexcept {
-  return {data_.get(), static_cast<std::size_t>(bytes().count)};
+  return {data_.get(), container_size(bytes())};
 }
 
 void HostBuffer::require(DType requested) const {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/mapped_file.h"
+#include "base/text.h"
 #include "tensor/safetensors_header.h"
 #include "trireme/error.h"
 #include "trireme/message.h"
@@ -36,8 +37,9 @@ std::string range_text(const HeaderEntry& entry) {
 /// The header's text; the data follows it.
 std::string_view header_of(std::span<const std::byte> file, std::string_view what) {
   if (file.size() < kLengthBytes) {
-    fail(what, fmt::format("has {} bytes; the length of the header alone takes {}", file.size(),
-                           kLengthBytes));
+    fail(what, fmt::format(
+                   "is not a safetensors file: it has {}; the length of the header alone takes {}",
+                   plural(std::ssize(file), "byte"), kLengthBytes));
   }
   std::uint64_t length = 0;
   std::memcpy(&length, file.data(), kLengthBytes);

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/indexed_vector.h"
 #include "base/text.h"
 #include "trireme/error.h"
 #include "trireme/tensor.h"
@@ -55,7 +54,7 @@ std::int64_t Shape::dim(int axis) const {
     throw Error(ErrorKind::Usage,
                 fmt::format("shape {} has no dimension {}; it has {}", join(dims_), axis, rank()));
   }
-  return dims_[position_of(axis)];
+  return dims_[axis];
 }
 
 std::int64_t Shape::element_count() const noexcept {

@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/indexed_vector.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "trace/chrome_format.h"
@@ -166,7 +165,7 @@ class Builder {
     if (thread < 1 || thread > static_cast<std::int64_t>(trace.tracks.size())) {
       event.fail(fmt::format("thread {} has no name yet", thread));
     }
-    if (event.integer("pid") != process_ids_[position_of(thread - 1)]) {
+    if (event.integer("pid") != process_ids_[thread - 1]) {
       event.fail(fmt::format("thread {} belongs to another process", thread));
     }
     return {static_cast<std::int32_t>(thread - 1)};

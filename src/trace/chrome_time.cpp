@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
-#include "base/indexed_vector.h"
 #include "base/text.h"
 
 namespace trireme {
@@ -26,7 +25,7 @@ Decimal shortest_decimal(double value) {
                                     std::chars_format::scientific);
   TRIREME_CHECK(result.ec == std::errc(),
                 "the shortest form of a double has at most 24 characters");
-  const std::string_view text(buffer.data(), static_cast<std::size_t>(result.ptr - buffer.data()));
+  const std::string_view text(buffer.data(), result.ptr - buffer.data());
   const std::size_t e = text.find('e');
   Decimal decimal;
   decimal.digits = text.substr(0, 1);
@@ -45,13 +44,13 @@ void append_decimal(std::string& out, const Decimal& decimal) {
     fmt::format_to(std::back_inserter(out), "0.{}e{}", decimal.digits, decimal.point);
   } else if (decimal.point <= 0) {
     out += "0.";
-    out.append(static_cast<std::size_t>(-decimal.point), '0');
+    out.append(-decimal.point, '0');
     out += decimal.digits;
   } else if (decimal.point >= length) {
     out += decimal.digits;
-    out.append(static_cast<std::size_t>(decimal.point - length), '0');
+    out.append(decimal.point - length, '0');
   } else {
-    const std::size_t point = position_of(decimal.point);
+    const std::size_t point = decimal.point;
     out.append(decimal.digits, 0, point).append(1, '.').append(decimal.digits, point);
   }
 }

@@ -8,7 +8,6 @@
 
 #include <fmt/format.h>
 
-#include "base/indexed_vector.h"
 #include "base/json_text.h"
 #include "trace/chrome_format.h"
 #include "trace/chrome_time.h"
@@ -58,7 +57,7 @@ class Writer {
     out_ += first_ ? "\n" : ",\n";
     first_ = false;
     fmt::format_to(std::back_inserter(out_), R"({{"ph":"{}","pid":{},"tid":{})", phase,
-                   process_ids_[position_of(track)], track.index + 1);
+                   process_ids_[track.index], track.index + 1);
   }
 
   void put_text(std::string_view field, std::string_view text) {
@@ -125,8 +124,8 @@ class Writer {
 
   void put_flow(std::size_t i) {
     const Trace::Flow& flow = trace_.flows[i];
-    const Trace::Span& from = trace_.spans[position_of(flow.from)];
-    const Trace::Span& to = trace_.spans[position_of(flow.to)];
+    const Trace::Span& from = trace_.spans[flow.from.index];
+    const Trace::Span& to = trace_.spans[flow.to.index];
     put_flow_end(kFlowStart, i, flow.from, from.start);
     // "bp":"e" binds the end to the span around its time. A viewer drops an arrow that ends before
     // it begins.
@@ -134,7 +133,7 @@ class Writer {
   }
 
   void put_flow_end(std::string_view phase, std::size_t i, SpanId span, Seconds time) {
-    begin(phase, trace_.spans[position_of(span)].track);
+    begin(phase, trace_.spans[span.index].track);
     fmt::format_to(std::back_inserter(out_), R"(,"id":{}{})", i + 1,
                    phase == kFlowEnd ? R"(,"bp":"e")" : "");
     put_time("ts", time);

@@ -10,7 +10,6 @@
 
 #include <fmt/format.h>
 
-#include "base/indexed_vector.h"
 #include "base/json_text.h"
 
 namespace trireme {
@@ -69,7 +68,7 @@ class Verifier {
   }
 
   [[nodiscard]] bool has_track(TrackId track) const {
-    return track.index >= 0 && position_of(track) < trace_.tracks.size();
+    return track.index >= 0 && track.index < std::ssize(trace_.tracks);
   }
 
   void check_text(std::string_view what, std::string_view text) {
@@ -183,8 +182,8 @@ class Verifier {
         add("flow {} joins spans {} and {}, but there are {}", i, from.index, to.index, count);
         continue;
       }
-      const double sent = trace_.spans[position_of(from)].start.count;
-      const double arrived = end_of(trace_.spans[position_of(to)]);
+      const double sent = trace_.spans[from.index].start.count;
+      const double arrived = end_of(trace_.spans[to.index]);
       if (arrived + slack(arrived) < sent) {
         add("flow {} points back in time: span {} ends before span {} starts", i, to.index,
             from.index);

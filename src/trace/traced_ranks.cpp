@@ -37,7 +37,7 @@ void add_span_to(TracedRank& rank, const Trace::Track& track, const Trace::Span&
 }
 
 const Trace::Track& track_at(const Trace& trace, TrackId id) {
-  return trace.tracks.at(static_cast<std::size_t>(id.index));
+  return trace.tracks.at(id.index);
 }
 
 bool is_message(const Trace::Span& span) {

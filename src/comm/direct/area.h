@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "base/indexed_vector.h"
 #include "comm/direct/staging.h"
 #include "comm/kernels/combine.h"
 #include "comm/wire/record.h"
@@ -61,7 +62,7 @@ inline constexpr std::size_t kEarly = 8;
 /// One per rank and group; its staging memory follows.
 struct Area {
   std::array<Slot, 2> slots;
-  alignas(64) std::array<std::atomic<std::uint64_t>, kStages> clocks{};
+  alignas(64) IndexedArray<Stage, std::atomic<std::uint64_t>, kStages> clocks{};
   /// The last operation that this rank has finished: it no longer reads any peer's area for it.
   std::atomic<std::uint64_t> finished{0};
   /// Set when this rank marks the group as failed, after the reason: culprit << 8 | CommFault + 1.

@@ -101,7 +101,7 @@ Progress DirectOp::await_begin() {
 
 void DirectOp::publish(Tick tick) {
   state_.area(direct_.me)
-      .clocks[position_of(tick.stage)]
+      .clocks[tick.stage]
       .store(peers_.clock_at(tick.chunks), std::memory_order_seq_cst);
   state_.ring_members();
 }

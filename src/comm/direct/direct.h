@@ -70,8 +70,8 @@ class DirectPeers {
     return slot(rank).stamp.load(std::memory_order_acquire) == sequence_;
   }
   [[nodiscard]] bool has_reached(Rank rank, Stage stage, std::int64_t chunks) const {
-    return chunks <= 0 || state_.area(rank).clocks[position_of(stage)].load(
-                              std::memory_order_acquire) >= clock_at(chunks);
+    return chunks <= 0 ||
+           state_.area(rank).clocks[stage].load(std::memory_order_acquire) >= clock_at(chunks);
   }
   [[nodiscard]] Offers offers(Rank rank) const {
     const Slot& theirs = slot(rank);

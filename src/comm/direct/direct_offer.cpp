@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/indexed_vector.h"
 #include "comm/checks.h"
 #include "comm/direct/direct.h"
 #include "comm/direct/direct_limits.h"

@@ -50,8 +50,7 @@ inline std::byte* DirectOp::target_at(const Spot& spot) const {
 void DirectOp::copy_input() {
   static_assert(kWholeTo <= static_cast<std::int64_t>(kShotBytes));
   each_copied(direct_, [this](const Move& move) {
-    copy_bytes(target_at(move.to), source_at(move.from), static_cast<std::size_t>(move.bytes),
-               state_.copies());
+    copy_bytes(target_at(move.to), source_at(move.from), move.bytes, state_.copies());
   });
 }
 
@@ -60,8 +59,7 @@ void DirectOp::stage(const Window& window) {
     state_.staging().follow(slot(0).staging.load(std::memory_order_relaxed));
   }
   moves().each_staged(window, [this](const Move& move) {
-    state_.staging().copy(target_at(move.to), source_at(move.from),
-                          static_cast<std::size_t>(move.bytes));
+    state_.staging().copy(target_at(move.to), source_at(move.from), move.bytes);
   });
 }
 
@@ -120,8 +118,7 @@ void DirectOp::combine_chunk(const Combine& how, std::int64_t count) {
     std::byte* other = state_.targets[keeps_output ? 1 : 0];
     state_.targets.assign(1, kept);
     combine_many(how, state_.inputs, state_.targets, count, Stores::Cached);
-    copy_bytes(other, kept, static_cast<std::size_t>(count * direct_.geometry->element_bytes),
-               Stores::Streaming);
+    copy_bytes(other, kept, count * direct_.geometry->element_bytes, Stores::Streaming);
   }
 }
 
@@ -134,7 +131,7 @@ void DirectOp::copy(const Move& move) {
   std::byte* to = target_at(move.to);
   const std::byte* from = source_at(move.from);
   if (to != from) {
-    copy_bytes(to, from, static_cast<std::size_t>(move.bytes), stores_);
+    copy_bytes(to, from, move.bytes, stores_);
   }
 }
 

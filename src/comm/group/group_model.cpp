@@ -174,7 +174,7 @@ GroupModel::GroupModel(const GroupShape& shape, std::optional<HostCosts> costs)
 }
 
 Selector& GroupModel::selector(DType dtype) const {
-  return *selectors_[position_of(std::ranges::find(kDTypes, dtype) - kDTypes.begin())];
+  return *selectors_[std::ranges::find(kDTypes, dtype) - kDTypes.begin()];
 }
 
 const CostModel& GroupModel::messages(DType dtype) const {

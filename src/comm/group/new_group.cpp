@@ -10,7 +10,6 @@
 
 #include <fmt/format.h>
 
-#include "base/indexed_vector.h"
 #include "comm/group/exchange_op.h"
 #include "comm/group/group_core.h"
 
@@ -67,7 +66,7 @@ Group make_group(WorldCore& world, const NewGroup& group, NewArea& own) {
 
 std::unique_ptr<Group> make_group_of_all(WorldCore& world) {
   constexpr std::uint64_t kContext = 1;  // mix_context() never returns it
-  std::vector<Rank> everyone(static_cast<std::size_t>(world.size()));
+  std::vector<Rank> everyone(world.size());
   std::iota(everyone.begin(), everyone.end(), 0);
   return std::make_unique<Group>(make_group_core(
       world, {.context = kContext, .members = everyone, .areas = world.first_areas()}));
@@ -99,7 +98,7 @@ Group Group::split(std::int64_t color, std::int64_t key) {
   const GroupEntry mine = own.entry(color, key);
   std::vector<std::int64_t> sent(kWords);
   std::memcpy(sent.data(), &mine, sizeof(mine));
-  std::vector<std::int64_t> heard(kWords * static_cast<std::size_t>(size()));
+  std::vector<std::int64_t> heard(kWords * size());
   const auto context = [&] {
     const std::uint64_t call =
         mix_context(mix_context(core_->members().context(), kSplit), core_->calls().sequence());
@@ -114,7 +113,7 @@ Group Group::split(std::int64_t color, std::int64_t key) {
   std::vector<std::pair<GroupEntry, Rank>> chosen;  // entry and rank in this group
   for (Rank place = 0; place < size(); ++place) {
     const GroupEntry entry =
-        read_entry(std::as_bytes(std::span(heard).subspan(position_of(place) * kWords, kWords)));
+        read_entry(std::as_bytes(std::span(heard).subspan(place * kWords, kWords)));
     if (entry.color == color) {
       chosen.emplace_back(entry, place);
     }

@@ -60,8 +60,8 @@ std::string read_line(const Fd& fd) {
 constexpr char kSucceeded = 'S';
 
 bool has_succeeded(const Fd& line) {
-  char said = 0;
-  return recv(line.get(), &said, 1, MSG_DONTWAIT) == 1 && said == kSucceeded;
+  char status = 0;
+  return recv(line.get(), &status, 1, MSG_DONTWAIT) == 1 && status == kSucceeded;
 }
 
 /// "SIGXFSZ (File size limit exceeded)".

@@ -80,7 +80,7 @@ void run_threads(Rank ranks, const std::function<void(World&)>& body, const Worl
   comm::MemoryStore store;
   IndexedVector<Rank, std::exception_ptr> errors(ranks);
   std::vector<std::thread> threads;
-  threads.reserve(static_cast<std::size_t>(ranks));
+  threads.reserve(ranks);
   for (Rank r = 0; r < ranks; ++r) {
     threads.emplace_back([&, r] {
       try {

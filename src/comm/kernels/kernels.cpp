@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "comm/kernels/loops.h"
+#include "tensor/container_size.h"
 
 namespace trireme::comm {
 namespace {
@@ -38,7 +39,7 @@ struct UserStrip {
   std::size_t bytes;
 
   void apply(const std::byte* from, std::byte* into) const {
-    const auto element = static_cast<std::size_t>(size_of(how.dtype).count);
+    const std::size_t element = container_size(size_of(how.dtype));
     how.user->combine(from, into, static_cast<std::int64_t>(bytes / element));
   }
 
@@ -122,7 +123,7 @@ void combine_many_with(const Loops& loops, const Combine& how,
   TRIREME_CHECK(!inputs.empty() && !targets.empty() && count >= 0, "nothing to combine");
   TRIREME_CHECK(how.divide_by >= 1 && (how.user == nullptr || how.divide_by == 1),
                 "what cannot be divided");
-  const auto bytes = static_cast<std::size_t>(count * size_of(how.dtype).count);
+  const std::size_t bytes = count * container_size(size_of(how.dtype));
   if (bytes == 0) {
     return;
   }

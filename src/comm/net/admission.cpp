@@ -14,7 +14,7 @@ std::size_t most_unauthenticated() {
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
     return kMin;
   }
-  return std::clamp(static_cast<std::size_t>(limit.rlim_cur) / kShare, kMin, kMax);
+  return std::clamp<std::size_t>(limit.rlim_cur / kShare, kMin, kMax);
 }
 
 }  // namespace trireme::comm

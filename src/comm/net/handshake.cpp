@@ -195,9 +195,7 @@ void Handshake::find_disagreement() {
   disagrees_ = true;
   problem_ = fmt::format("{} {}, this side {}; {}", options_.peer,
                          encrypts ? "does not encrypt" : "encrypts", encrypts ? "does" : "does not",
-                         options_.purpose == Purpose::ParameterServer
-                             ? "use --encrypt on all nodes or on none"
-                             : "set WorldOptions::encrypt alike on every rank");
+                         options_.encryption_advice);
 }
 
 void Handshake::expect(Part part, std::size_t bytes) {
@@ -239,19 +237,21 @@ void Handshake::refuse(Reason reason, const std::string& problem) {
 }
 
 void Handshake::refused_by_peer(std::uint8_t code) {
-  static constexpr std::array<std::string_view, 6> kReasons{
+  const std::string encryption =
+      "one side encrypts, the other does not; " + options_.encryption_advice;
+  const std::array<std::string_view, 6> reasons{
       "it gives no reason",
       "it does not recognize this side as Trireme; does something between the two change the "
       "bytes?",
       "its protocol version differs; run the same Trireme on every rank",
       "it serves another purpose; are the addresses swapped?",
       "its secret differs; give every rank of the job the same one, and check the address",
-      "one side encrypts, the other does not; set WorldOptions::encrypt alike on every rank",
+      encryption,
   };
   const std::size_t reason = code & ~kRefused;
   state_ = State::Refused;
   problem_ = fmt::format("{} refused this connection: {}", options_.peer,
-                         kReasons.at(reason < kReasons.size() ? reason : 0));
+                         reasons.at(reason < reasons.size() ? reason : 0));
 }
 
 std::uint8_t Handshake::own_code() const {

@@ -42,6 +42,8 @@ struct HandshakeOptions {
   Secret secret;
   Encryption encryption = Encryption::None;
   std::string peer;  ///< the other side's name, for messages: "127.0.0.1:4000"
+  /// What the user has to do if only one side encrypts, for messages.
+  std::string encryption_advice = "set WorldOptions::encrypt alike on every rank";
 };
 
 /// One side of a handshake. Feed it what arrives, send what it returns:

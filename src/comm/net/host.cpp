@@ -6,13 +6,15 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/bytes_moved.h"
+
 namespace trireme::comm {
 namespace {
 
 std::string link_text(const char* path) {
   std::array<char, 256> buffer{};
   const ssize_t length = readlink(path, buffer.data(), buffer.size());
-  return length > 0 ? std::string(buffer.data(), static_cast<std::size_t>(length)) : "?";
+  return length > 0 ? std::string(buffer.data(), bytes_moved(length)) : "?";
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <openssl/params.h>
 #include <sys/random.h>
 
+#include "base/bytes_moved.h"
 #include "comm/net/fd.h"
 #include "trireme/error.h"
 
@@ -115,7 +116,7 @@ void fill_random(std::span<std::byte> into) {
     if (got < 0 && errno != EINTR) {
       throw_system("cannot get random bytes", errno);
     }
-    into = into.subspan(got > 0 ? static_cast<std::size_t>(got) : 0);
+    into = into.subspan(bytes_moved(got));
   }
 }
 

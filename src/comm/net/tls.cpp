@@ -13,6 +13,7 @@
 #include <openssl/ssl.h>
 #include <sys/socket.h>
 
+#include "base/bytes_moved.h"
 #include "comm/net/openssl_reason.h"
 #include "trireme/error.h"
 
@@ -120,7 +121,7 @@ Transfer::Outcome Tls::State::flush() {
     if (sent < 0 && errno != EINTR) {
       return errno == EAGAIN ? Transfer::Outcome::WaitWrite : Transfer::Outcome::Closed;
     }
-    out_sent += static_cast<std::size_t>(std::max<ssize_t>(sent, 0));
+    out_sent += bytes_moved(sent);
   }
   out.clear();
   out_sent = 0;
@@ -147,7 +148,7 @@ int Tls::State::receive(BIO* bio, char* into, int length) {
       return static_cast<int>(got);
     }
     state->ahead_begin = 0;
-    state->ahead_end = static_cast<std::size_t>(got);
+    state->ahead_end = bytes_moved(got);
   }
   const std::size_t taken =
       std::min(static_cast<std::size_t>(length), state->ahead_end - state->ahead_begin);

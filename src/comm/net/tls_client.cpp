@@ -210,7 +210,7 @@ void TlsClient::State::send() {
     if (count <= 0) {
       return;
     }
-    std::span<const std::byte> rest = std::span(bytes).first(static_cast<std::size_t>(count));
+    std::span<const std::byte> rest = std::span(bytes).first(count);
     while (!rest.empty()) {
       const Transfer sent = send_some(socket, rest);
       if (sent.outcome == Transfer::Outcome::Closed) {

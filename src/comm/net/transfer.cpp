@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 
+#include "base/bytes_moved.h"
 #include "comm/net/socket.h"
 #include "trireme/error.h"
 
@@ -59,7 +60,7 @@ void move_all(const Fd& socket, std::size_t total, Deadline deadline, std::strin
 /// The result of a call to receive; nullopt if it was interrupted.
 std::optional<Transfer> received_transfer(ssize_t received) {
   if (received > 0) {
-    return Transfer{.bytes = static_cast<std::size_t>(received)};
+    return Transfer{.bytes = bytes_moved(received)};
   }
   if (received == 0) {
     return Transfer{.outcome = Outcome::Closed};
@@ -73,7 +74,7 @@ Transfer send_some(const Fd& socket, std::span<const std::byte> data) {
   for (;;) {
     const ssize_t sent = ::send(socket.get(), data.data(), data.size(), MSG_NOSIGNAL);
     if (sent >= 0) {
-      return {.bytes = static_cast<std::size_t>(sent)};
+      return {.bytes = bytes_moved(sent)};
     }
     if (const auto failed = failed_transfer(errno, Outcome::WaitWrite, "cannot send")) {
       return *failed;
@@ -88,7 +89,7 @@ Transfer send_pieces(const Fd& socket, std::span<iovec> pieces) {
   for (;;) {
     const ssize_t sent = ::sendmsg(socket.get(), &message, MSG_NOSIGNAL);
     if (sent >= 0) {
-      return {.bytes = static_cast<std::size_t>(sent)};
+      return {.bytes = bytes_moved(sent)};
     }
     if (const auto failed = failed_transfer(errno, Outcome::WaitWrite, "cannot send")) {
       return *failed;

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/bytes_moved.h"
 #include "base/text.h"
 #include "comm/net/file_size.h"
 #include "trireme/error.h"
@@ -109,7 +110,7 @@ std::string read_text(const Fd& file, const std::string& path) {
   if (count < 0) {
     throw_system(fmt::format("meeting file {}", path), errno);
   }
-  std::string text(bytes.data(), static_cast<std::size_t>(count));
+  std::string text(bytes.data(), bytes_moved(count));
   OPENSSL_cleanse(bytes.data(), bytes.size());
   return text;
 }
@@ -140,7 +141,7 @@ void write_text(const Fd& file, std::string_view text, const std::string& path) 
     if (written < 0 && errno != EINTR) {
       throw_file_system(fmt::format("cannot write {}", path), errno);
     }
-    text.remove_prefix(written > 0 ? static_cast<std::size_t>(written) : 0);
+    text.remove_prefix(bytes_moved(written));
   }
 }
 

@@ -10,7 +10,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "base/indexed_vector.h"
 #include "trireme/error.h"
 
 namespace trireme::comm {
@@ -95,7 +94,7 @@ bool StoreLoop::serve_events() {
     throw_system("the store cannot wait for its clients", errno);
   }
   for (int i = 0; i < count; ++i) {
-    const std::uint64_t about = events.at(position_of(i)).data.u64;
+    const std::uint64_t about = events.at(i).data.u64;
     if (about == kStop) {
       return false;
     }

@@ -32,7 +32,7 @@ Progress FixedOrderOp::advance() {
 
 std::vector<std::int64_t> FixedOrderOp::block_counts() const {
   std::vector<std::int64_t> counts;
-  counts.reserve(static_cast<std::size_t>(size()));
+  counts.reserve(size());
   for (Rank r = 0; r < size(); ++r) {
     counts.push_back(geometry_.block(r).length);
   }
@@ -41,8 +41,8 @@ std::vector<std::int64_t> FixedOrderOp::block_counts() const {
 
 /// Starts collecting all contributions to this rank's block.
 void FixedOrderOp::exchange() {
-  const auto ranks = static_cast<std::size_t>(size());
-  const auto bytes = static_cast<std::size_t>(mine_ * geometry_.element_bytes);
+  const std::size_t ranks = size();
+  const std::size_t bytes = mine_ * geometry_.element_bytes;
   std::byte* contributions = scratch_.get(bytes * ranks);
   inputs_.reserve(ranks);
   for (std::size_t r = 0; r < ranks; ++r) {

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/bytes_moved.h"
 #include "base/check.h"
 #include "comm/checks.h"
 #include "comm/direct/direct_limits.h"
@@ -398,7 +399,7 @@ bool ScheduledOp::place_own() {
     }
     const std::int64_t piece = std::min(left, kOwnPiece);
     const bool is_long = static_cast<std::int64_t>(call_.output.size()) > kStreamAbove;
-    copy_bytes(result + own_bytes_, value + own_bytes_, static_cast<std::size_t>(piece),
+    copy_bytes(result + own_bytes_, value + own_bytes_, piece,
                is_long ? Stores::Streaming : Stores::Cached);
     own_bytes_ += piece;
     if (piece == left) {

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "base/bytes_moved.h"
 #include "base/indexed_vector.h"
 #include "comm/direct/direct.h"
 #include "comm/kernels/kernels.h"
@@ -68,7 +69,7 @@ class ScheduledOp : public Op {
   [[nodiscard]] Key key() const;
   [[nodiscard]] Extent extent(Block block) const;
   [[nodiscard]] std::size_t bytes_of(std::int64_t elements) const {
-    return static_cast<std::size_t>(elements * element_bytes_);
+    return elements * element_bytes_;
   }
   [[nodiscard]] const std::byte* first_place(Block block) const;
   [[nodiscard]] std::byte* landing_place(Block block);

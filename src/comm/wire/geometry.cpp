@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "base/indexed_vector.h"
 #include "comm/kernels/kernels.h"
 #include "trireme/error.h"
 
@@ -112,8 +111,7 @@ void shape_blocks(const Sizes& s, Geometry& g) {
     }
     g.listed = extents_of(s.call, s.call.counts);
     g.count = total(s.call.counts);
-    require_size(s.call, input_is_block ? "input" : "output", mine,
-                 s.call.counts[position_of(s.rank)]);
+    require_size(s.call, input_is_block ? "input" : "output", mine, s.call.counts[s.rank]);
   }
   const bool whole_here = !has_root(op) || s.at_root();
   if (whole_here) {

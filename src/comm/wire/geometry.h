@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/indexed_vector.h"
 #include "trireme/comm_call.h"
 #include "trireme/schedule.h"
 
@@ -33,11 +32,11 @@ struct Geometry {
   std::int64_t equal_block = 0;
 
   [[nodiscard]] Extent block(Rank r) const {
-    return listed.empty() ? Extent{r * equal_block, equal_block} : listed[position_of(r)];
+    return listed.empty() ? Extent{r * equal_block, equal_block} : listed[r];
   }
   /// Where rank r's data for this rank goes in the output of an all-to-all.
   [[nodiscard]] Extent receive_block(Rank r) const {
-    return received.empty() ? block(r) : received[position_of(r)];
+    return received.empty() ? block(r) : received[r];
   }
   [[nodiscard]] std::int64_t longest_block(Rank ranks) const;
   [[nodiscard]] std::int64_t bytes() const { return count * element_bytes; }

@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/indexed_vector.h"
+
 namespace trireme::comm {
 namespace {
 
@@ -19,9 +21,9 @@ bool contains(const std::vector<Rank>& ranks, Rank rank) {
 
 bool is_quorum(const std::vector<Rank>& voters, const std::vector<Rank>& electorate) {
   const auto votes = std::ranges::count_if(voters, [&](Rank r) { return contains(electorate, r); });
-  const auto twice = 2 * static_cast<std::size_t>(votes);
-  return twice > electorate.size() ||
-         (twice == electorate.size() && !voters.empty() && voters.front() == electorate.front());
+  return 2 * votes > std::ssize(electorate) ||
+         (2 * votes == std::ssize(electorate) && !voters.empty() &&
+          voters.front() == electorate.front());
 }
 
 Agreement::Agreement(Rank size, Rank me, std::vector<std::byte> payload)

@@ -213,7 +213,7 @@ void WorldCore::throw_declared_dead() const {
 }
 
 std::vector<Area*> WorldCore::first_areas() {
-  std::vector<Rank> everyone(static_cast<std::size_t>(size()));
+  std::vector<Rank> everyone(size());
   std::iota(everyone.begin(), everyone.end(), 0);
   std::vector<Area*> areas;
   if (share_memory(everyone) && everyone.size() <= kMaxDirectRanks) {

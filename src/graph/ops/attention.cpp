@@ -30,7 +30,6 @@
 
 #include <fmt/format.h>
 
-#include "base/indexed_vector.h"
 #include "graph/ops/families.h"
 #include "trireme/op_rules.h"
 
@@ -49,16 +48,16 @@ struct Heads {
     return causal ? std::clamp<std::int64_t>(query + 1 + start, 0, s) : s;
   }
   /// Where the vectors of a query and of a key of head `head` begin, and where its lse is.
-  [[nodiscard]] std::size_t query_at(std::int64_t batch, std::int64_t head,
-                                     std::int64_t query) const {
-    return position_of(((batch * t + query) * h + head) * d);
+  [[nodiscard]] std::int64_t query_at(std::int64_t batch, std::int64_t head,
+                                      std::int64_t query) const {
+    return ((batch * t + query) * h + head) * d;
   }
-  [[nodiscard]] std::size_t key_at(std::int64_t batch, std::int64_t head, std::int64_t key) const {
-    return position_of(((batch * s + key) * g + head / r) * d);
+  [[nodiscard]] std::int64_t key_at(std::int64_t batch, std::int64_t head, std::int64_t key) const {
+    return ((batch * s + key) * g + head / r) * d;
   }
-  [[nodiscard]] std::size_t lse_at(std::int64_t batch, std::int64_t head,
-                                   std::int64_t query) const {
-    return position_of((batch * h + head) * t + query);
+  [[nodiscard]] std::int64_t lse_at(std::int64_t batch, std::int64_t head,
+                                    std::int64_t query) const {
+    return (batch * h + head) * t + query;
   }
 };
 
@@ -212,7 +211,7 @@ void reference(const Signature& sig, std::span<const Dense> in, std::span<Dense>
     }
     const double lse = log_sum_exp(scores);
     for (std::int64_t s = 0; s < n.seen(t); ++s) {
-      const double weight = std::exp(scores[position_of(s)] - lse);
+      const double weight = std::exp(scores[s] - lse);
       add_scaled(weight, &in[2].data[n.key_at(b, h, s)], &out[0].data[query], n.d);
     }
     out[1].data[n.lse_at(b, h, t)] = lse;
@@ -295,14 +294,14 @@ void reference_merge(const Signature& s, std::span<const Dense> in, std::span<De
     const std::int64_t h = i % y.dim(2);
     const std::int64_t t = i / y.dim(2) % y.dim(1);
     const std::int64_t b = i / y.dim(2) / y.dim(1);
-    const std::size_t row = position_of((b * y.dim(2) + h) * y.dim(1) + t);
+    const std::int64_t row = (b * y.dim(2) + h) * y.dim(1) + t;
     const double lse_a = in[1].data[row];
     const double lse_b = in[3].data[row];
     const double largest = std::max(lse_a, lse_b);
     const bool none = largest == -std::numeric_limits<double>::infinity();
     const double lse =
         none ? largest : largest + std::log(std::exp(lse_a - largest) + std::exp(lse_b - largest));
-    const std::size_t at = position_of(i * d);
+    const std::int64_t at = i * d;
     add_scaled(none ? 0 : std::exp(lse_a - lse), &in[0].data[at], &out[0].data[at], d);
     add_scaled(none ? 0 : std::exp(lse_b - lse), &in[2].data[at], &out[0].data[at], d);
     out[1].data[row] = lse;

@@ -12,7 +12,6 @@
 
 #include <fmt/format.h>
 
-#include "base/indexed_vector.h"
 #include "graph/ops/families.h"
 #include "trireme/op_rules.h"
 
@@ -32,7 +31,7 @@ void require_positions(const Signature& s, std::size_t x, std::size_t positions)
 /// The position of token `at` of all B T tokens, which must be below `limit`.
 std::int64_t token_position(const Signature& s, const Dense& positions, std::int64_t at,
                             std::int64_t limit) {
-  const auto position = static_cast<std::int64_t>(positions.data[position_of(at)]);
+  const auto position = static_cast<std::int64_t>(positions.data[at]);
   s.require(position >= 0 && position < limit,
             fmt::format("position {} is out of range; there are {}", position, limit));
   return position;
@@ -92,8 +91,8 @@ void reference_rope(const Signature& s, std::span<const Dense> in, std::span<Den
     const auto position =
         static_cast<double>(token_position(s, in[1], row / heads, s.integer("limit")));
     for (std::int64_t i = 0; i < d / 2; ++i) {
-      const std::size_t a = position_of(row * d + i);
-      const std::size_t b = position_of(row * d + i + d / 2);
+      const std::int64_t a = row * d + i;
+      const std::int64_t b = a + d / 2;
       const double exponent = -2 * static_cast<double>(i) / static_cast<double>(d);
       const double angle = position * std::pow(s.number("base"), exponent);
       out[0].data[a] = in[0].data[a] * std::cos(angle) - in[0].data[b] * std::sin(angle);
@@ -159,9 +158,9 @@ void reference_attention(const Signature& s, std::span<const Dense> in, std::spa
     };
     std::vector<double> weights;
     for (std::int64_t key = 0; key < seen; ++key) {
-      const double* query = &in[0].data[position_of(row * d)];
-      weights.push_back(
-          scale * std::inner_product(query, query + d, &in[1].data[position_of(key_at(key))], 0.0));
+      const double* query = &in[0].data[row * d];
+      weights.push_back(scale *
+                        std::inner_product(query, query + d, &in[1].data[key_at(key)], 0.0));
     }
     const double largest = *std::ranges::max_element(weights);
     double sum = 0;
@@ -171,8 +170,7 @@ void reference_attention(const Signature& s, std::span<const Dense> in, std::spa
     }
     for (std::int64_t key = 0; key < seen; ++key) {
       for (std::int64_t i = 0; i < d; ++i) {
-        out[0].data[position_of(row * d + i)] +=
-            weights[position_of(key)] / sum * in[2].data[position_of(key_at(key) + i)];
+        out[0].data[row * d + i] += weights[key] / sum * in[2].data[key_at(key) + i];
       }
     }
   }

@@ -52,7 +52,7 @@ double log_of_sum(std::span<const double> logits) {
 
 void reference(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
   const std::size_t width = row_length(in[0]);
-  const auto classes = static_cast<std::size_t>(classes_of(s, 0));
+  const std::size_t classes = classes_of(s, 0);
   for (std::size_t r = 0; r < in[1].data.size(); ++r) {
     const double target = in[1].data[r];
     s.require(target == kIgnored || (target >= 0 && target < static_cast<double>(classes)),

@@ -19,7 +19,6 @@
 
 #include <fmt/format.h>
 
-#include "base/indexed_vector.h"
 #include "graph/blocks.h"
 #include "graph/ops/families.h"
 #include "trireme/op_rules.h"
@@ -40,7 +39,7 @@ bool is_strided(const Shape& shape, int dimension) {
 
 Shape with_dim(const Shape& shape, int dimension, std::int64_t size) {
   std::vector<std::int64_t> dims = shape.dims();
-  dims.at(position_of(dimension)) = size;
+  dims.at(dimension) = size;
   return Shape(std::move(dims));
 }
 

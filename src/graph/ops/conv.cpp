@@ -7,7 +7,6 @@
 // windows overlap any boundary.
 //
 //   FLOPs = 2 N O H' W' C KH KW, forward and for each gradient
-#include "base/indexed_vector.h"
 #include "graph/ops/families.h"
 #include "graph/ops/window.h"
 #include "trireme/op_rules.h"
@@ -113,29 +112,28 @@ void for_each_product(const Convolution& c, F visit) {
     for (std::int64_t channel = 0; channel < channels; ++channel) {
       const std::int64_t image = (n * channels + channel) * size_of(area_of(c.x));
       const std::int64_t kernel = (o * channels + channel) * size_of(c.windows.kernel);
-      for_each_pixel(c.windows, area_of(c.x), y % places,
-                     [&](std::int64_t tap, std::int64_t pixel) {
-                       visit(position_of(image + pixel), position_of(kernel + tap), position_of(y));
-                     });
+      for_each_pixel(
+          c.windows, area_of(c.x), y % places,
+          [&](std::int64_t tap, std::int64_t pixel) { visit(image + pixel, kernel + tap, y); });
     }
   }
 }
 
 void reference(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
-  for_each_product(forward(s), [&](std::size_t x, std::size_t w, std::size_t y) {
+  for_each_product(forward(s), [&](std::int64_t x, std::int64_t w, std::int64_t y) {
     out[0].data[y] += in[0].data[x] * in[1].data[w];
   });
 }
 
 void reference_backward_input(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
-  for_each_product(backward_input(s), [&](std::size_t x, std::size_t w, std::size_t y) {
+  for_each_product(backward_input(s), [&](std::int64_t x, std::int64_t w, std::int64_t y) {
     out[0].data[x] += in[0].data[y] * in[1].data[w];
   });
 }
 
 void reference_backward_weight(const Signature& s, std::span<const Dense> in,
                                std::span<Dense> out) {
-  for_each_product(backward_weight(s), [&](std::size_t x, std::size_t w, std::size_t y) {
+  for_each_product(backward_weight(s), [&](std::int64_t x, std::int64_t w, std::int64_t y) {
     out[0].data[w] += in[0].data[y] * in[1].data[x];
   });
 }

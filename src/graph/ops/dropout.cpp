@@ -11,7 +11,6 @@
 // offset=[0,3] whole=[4,6].
 #include <fmt/format.h>
 
-#include "base/indexed_vector.h"
 #include "graph/ops/families.h"
 #include "graph/random.h"
 #include "trireme/op_rules.h"
@@ -113,7 +112,7 @@ Attributes part_of(const Signature& whole, std::span<const IndexRange> ranges) {
     attributes["whole"] = shape.dims();
   }
   for (std::size_t d = 0; d < offset.size(); ++d) {
-    offset[d] += ranges[position_of(factors.outputs[0][d].at(0))].begin;
+    offset[d] += ranges[factors.outputs[0][d].at(0)].begin;
   }
   attributes["offset"] = offset;
   if (attributes.contains("shape")) {

@@ -14,7 +14,6 @@
 
 #include <fmt/format.h>
 
-#include "base/indexed_vector.h"
 #include "graph/ops/families.h"
 #include "trireme/op_rules.h"
 
@@ -141,8 +140,7 @@ void reference(const Signature& s, std::span<const Dense> in, std::span<Dense> o
       }
       rest /= wheel.size;
     }
-    out[0].data[position_of(offset[2])] +=
-        in[0].data[position_of(offset[0])] * in[1].data[position_of(offset[1])];
+    out[0].data[offset[2]] += in[0].data[offset[0]] * in[1].data[offset[1]];
   }
 }
 

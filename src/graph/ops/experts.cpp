@@ -23,7 +23,6 @@
 
 #include <fmt/format.h>
 
-#include "base/indexed_vector.h"
 #include "graph/ops/dense_sizes.h"
 #include "graph/ops/families.h"
 #include "trireme/op_rules.h"
@@ -52,11 +51,11 @@ Work work_of_choices(const Signature& s) {
           .bytes = rules::bytes_of_operands(s)};
 }
 
-std::size_t expert_in(const Signature& s, const Dense& indices, std::size_t choice) {
+std::int64_t expert_in(const Signature& s, const Dense& indices, std::size_t choice) {
   const auto expert = static_cast<std::int64_t>(indices.data[choice]);
   s.require(expert >= 0 && expert < s.integer("experts"),
             fmt::format("expert {} is out of range; there are {}", expert, s.integer("experts")));
-  return position_of(expert);
+  return expert;
 }
 
 // expert_slots: indices -> slots, load
@@ -77,7 +76,7 @@ void reference_slots(const Signature& s, std::span<const Dense> in, std::span<De
   const std::size_t groups = size_of_dim(in[0], 0);
   const std::size_t tokens = size_of_dim(in[0], 1);
   const std::size_t choices = size_of_dim(in[0], 2);
-  const auto experts = static_cast<std::size_t>(s.integer("experts"));
+  const std::size_t experts = s.integer("experts");
   const auto capacity = static_cast<double>(s.integer("capacity"));
   for (std::size_t g = 0; g < groups; ++g) {
     for (std::size_t k = 0; k < choices; ++k) {
@@ -116,7 +115,7 @@ void reference_load(const Signature& s, std::span<const Dense> in, std::span<Den
 struct Kept {
   std::size_t token;
   std::size_t choice;
-  std::size_t row;
+  std::int64_t row;
 };
 
 /// y is [E,G,C,H].
@@ -134,7 +133,7 @@ std::vector<Kept> kept_choices(const Signature& s, const Dense& slots, const Sha
     if (slot >= 0) {
       const auto group = static_cast<std::int64_t>(i / choices_of_group);
       const std::int64_t row = (slot / capacity * groups + group) * capacity + slot % capacity;
-      kept.push_back({i / choices, i, position_of(row)});
+      kept.push_back({i / choices, i, row});
     }
   }
   return kept;

@@ -64,7 +64,7 @@ class StepReader {
     const auto kind = word[0] == '%' ? FusedOperand::Kind::Input : FusedOperand::Kind::Step;
     const auto number = parse_integer(word.substr(1));
     const std::size_t limit = kind == FusedOperand::Kind::Input ? s_.inputs.size() : before_;
-    require(number && *number >= 0 && static_cast<std::size_t>(*number) < limit);
+    require(number && *number >= 0 && std::cmp_less(*number, limit));
     return {kind, static_cast<std::size_t>(*number)};
   }
 

@@ -13,7 +13,6 @@
 #include <cmath>
 #include <vector>
 
-#include "base/indexed_vector.h"
 #include "graph/ops/families.h"
 #include "graph/ops/optimizer_step.h"
 #include "trireme/op_rules.h"
@@ -52,10 +51,9 @@ std::vector<TensorType> infer(const Signature& s) {
 
 Factors factors(const Signature& s) {
   const std::string letters = rules::letters_for(s.shape(0).rank());
-  return rules::factors_by_letters(
-      s, {.inputs = {letters, letters, letters, "", ""},
-          .outputs = {letters, letters},
-          .unshardable = letters.substr(static_cast<std::size_t>(s.integer("batch")))});
+  return rules::factors_by_letters(s, {.inputs = {letters, letters, letters, "", ""},
+                                       .outputs = {letters, letters},
+                                       .unshardable = letters.substr(s.integer("batch"))});
 }
 
 Work work(const Signature& s) {
@@ -148,7 +146,7 @@ void reference(const Signature& s, std::span<const Dense> in, std::span<Dense> o
   }
   const muon::Matrices sizes = muon::matrices_of(s);
   for (std::int64_t k = 0; k < sizes.count; ++k) {
-    step(s, position_of(k * sizes.rows * sizes.columns), in, out);
+    step(s, k * sizes.rows * sizes.columns, in, out);
   }
 }
 

@@ -53,11 +53,11 @@ std::string row_letters(const Signature& s) {
 
 /// For a tensor whose last dimension may be empty.
 std::size_t row_count(const Dense& x) {
-  std::int64_t rows = 1;
+  std::size_t rows = 1;
   for (int d = 0; d + 1 < x.shape.rank(); ++d) {
-    rows *= x.shape.dim(d);
+    rows *= size_of_dim(x, d);
   }
-  return static_cast<std::size_t>(rows);
+  return rows;
 }
 
 template <int kFlops>
@@ -83,7 +83,7 @@ Factors largest_factors(const Signature& s) {
 }
 
 void reference_largest(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
-  const auto k = static_cast<std::size_t>(s.integer("k"));
+  const std::size_t k = s.integer("k");
   const std::size_t n = row_length(in[0]);
   for (std::size_t r = 0; r < row_count(in[0]); ++r) {
     const double* row = in[0].data.data() + r * n;

@@ -7,7 +7,6 @@
 // a mean is distributed equally. Batch and channels are free.
 #include <optional>
 
-#include "base/indexed_vector.h"
 #include "graph/ops/families.h"
 #include "graph/ops/window.h"
 #include "trireme/op_rules.h"
@@ -63,29 +62,29 @@ void for_each_pair(const Signature& s, const Shape& images, F visit) {
   const std::int64_t all = images.dim(0) * images.dim(1) * places;
   for (std::int64_t y = 0; y < all; ++y) {
     for_each_pixel(windows, image, y % places, [&](std::int64_t, std::int64_t pixel) {
-      visit(position_of(y), position_of(y / places * size_of(image) + pixel));
+      visit(y, y / places * size_of(image) + pixel);
     });
   }
 }
 
 /// For each window the first of its largest pixels.
-std::vector<std::size_t> largest(const Signature& s, const Dense& x, std::size_t windows) {
-  std::vector<std::optional<std::size_t>> found(windows);
-  for_each_pair(s, x.shape, [&](std::size_t window, std::size_t pixel) {
+std::vector<std::int64_t> largest(const Signature& s, const Dense& x, std::size_t windows) {
+  std::vector<std::optional<std::int64_t>> found(windows);
+  for_each_pair(s, x.shape, [&](std::int64_t window, std::int64_t pixel) {
     if (!found[window] || x.data[pixel] > x.data[*found[window]]) {
       found[window] = pixel;
     }
   });
-  std::vector<std::size_t> pixels;
+  std::vector<std::int64_t> pixels;
   pixels.reserve(windows);
-  for (const std::optional<std::size_t>& pixel : found) {
+  for (const std::optional<std::int64_t>& pixel : found) {
     pixels.push_back(pixel.value());
   }
   return pixels;
 }
 
 void reference_max(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
-  const std::vector<std::size_t> pixels = largest(s, in[0], out[0].data.size());
+  const std::vector<std::int64_t> pixels = largest(s, in[0], out[0].data.size());
   for (std::size_t i = 0; i < pixels.size(); ++i) {
     out[0].data[i] = in[0].data[pixels[i]];
   }
@@ -93,7 +92,7 @@ void reference_max(const Signature& s, std::span<const Dense> in, std::span<Dens
 
 void reference_average(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
   const auto share = static_cast<double>(size_of(area_in(s, "kernel")));
-  for_each_pair(s, in[0].shape, [&](std::size_t window, std::size_t pixel) {
+  for_each_pair(s, in[0].shape, [&](std::int64_t window, std::int64_t pixel) {
     out[0].data[window] += in[0].data[pixel] / share;
   });
 }
@@ -143,7 +142,7 @@ Factors factors_average_backward(const Signature& s) {
 }
 
 void reference_max_backward(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
-  const std::vector<std::size_t> pixels = largest(s, in[1], in[0].data.size());
+  const std::vector<std::int64_t> pixels = largest(s, in[1], in[0].data.size());
   for (std::size_t i = 0; i < pixels.size(); ++i) {
     out[0].data[pixels[i]] += in[0].data[i];
   }
@@ -152,7 +151,7 @@ void reference_max_backward(const Signature& s, std::span<const Dense> in, std::
 void reference_average_backward(const Signature& s, std::span<const Dense> in,
                                 std::span<Dense> out) {
   const auto share = static_cast<double>(size_of(area_in(s, "kernel")));
-  for_each_pair(s, out[0].shape, [&](std::size_t window, std::size_t pixel) {
+  for_each_pair(s, out[0].shape, [&](std::int64_t window, std::int64_t pixel) {
     out[0].data[pixel] += in[0].data[window] / share;
   });
 }

@@ -47,7 +47,7 @@ std::vector<TensorType> infer(const Signature& s) {
   return std::vector<TensorType>(s.op->outputs.size(), result);
 }
 
-/// Only the product can be summed in parts; not what follows it.
+/// Partial sums exist only of the product, not of what is applied to it.
 Factors factors(const Signature& s) {
   const EinsumLetters letters = parse_equation(s);
   rules::Letters all{.inputs = {letters.a, letters.b},

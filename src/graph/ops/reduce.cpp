@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "base/indexed_vector.h"
 #include "graph/ops/families.h"
 #include "trireme/op_rules.h"
 
@@ -47,13 +46,13 @@ Factors factors(const Signature& s) {
   std::string kept;
   for (int d = 0; d < rank; ++d) {
     if (!contains(axes, d)) {
-      kept.push_back(all[position_of(d)]);
+      kept.push_back(all[d]);
     }
   }
   Factors result =
       rules::factors_by_letters(s, {.inputs = {all}, .outputs = {kept}, .unshardable = {}});
   for (const int axis : axes) {
-    result.factors[position_of(axis)].split = kSplit;
+    result.factors[axis].split = kSplit;
   }
   return result;
 }
@@ -68,7 +67,7 @@ std::size_t reduced_index(const Shape& shape, const std::vector<int>& axes, std:
   std::size_t index = 0;
   std::size_t step = 1;
   for (int d = shape.rank() - 1; d >= 0; --d) {
-    const auto size = static_cast<std::size_t>(shape.dim(d));
+    const std::size_t size = shape.dim(d);
     if (!contains(axes, d)) {
       index += element % size * step;
       step *= size;
@@ -132,7 +131,7 @@ Factors broadcast_factors(const Signature& s) {
   std::string kept;
   for (int d = 0; d < rank; ++d) {
     if (!contains(axes, d)) {
-      kept.push_back(all[position_of(d)]);
+      kept.push_back(all[d]);
     }
   }
   return rules::factors_by_letters(s, {.inputs = {kept}, .outputs = {all}, .unshardable = {}});

@@ -65,7 +65,7 @@ void reference(const Signature& s, std::span<const Dense> in, std::span<Dense> o
   const std::size_t t = size_of_dim(in[0], 1);
   const std::size_t h = size_of_dim(in[0], 2);
   const std::size_t d = size_of_dim(in[0], 3);
-  const auto some = static_cast<std::size_t>(s.integer("heads"));
+  const std::size_t some = s.integer("heads");
   const std::span<const double> x(in[0].data);
   const std::span<double> y(out[0].data);
   for (std::size_t at = 0; at < x.size(); at += d) {

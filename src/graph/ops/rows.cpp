@@ -7,7 +7,6 @@
 // Each is the other's gradient. Shards of the chosen rows can be scattered independently: the results add up.
 #include <fmt/format.h>
 
-#include "base/indexed_vector.h"
 #include "graph/ops/families.h"
 #include "trireme/op_rules.h"
 
@@ -62,23 +61,24 @@ void for_each_element(const Signature& s, const Dense& indices, const Shape& all
   const std::int64_t per_sequence = indices.shape.dim(1);
   const std::int64_t c = all.dim(2);
   for (std::int64_t i = 0; i < indices.shape.element_count(); ++i) {
-    const auto row = static_cast<std::int64_t>(indices.data[position_of(i)]);
+    const auto row = static_cast<std::int64_t>(indices.data[i]);
     s.require(row >= 0 && row < all.dim(1),
               fmt::format("row {} is out of range; there are {}", row, all.dim(1)));
     const std::int64_t from = (i / per_sequence * all.dim(1) + row) * c;
     for (std::int64_t k = 0; k < c; ++k) {
-      visit(position_of(i * c + k), position_of(from + k));
+      visit(i * c + k, from + k);
     }
   }
 }
 
 void reference_gather(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
-  for_each_element(s, in[1], in[0].shape,
-                   [&](std::size_t few, std::size_t many) { out[0].data[few] = in[0].data[many]; });
+  for_each_element(s, in[1], in[0].shape, [&](std::int64_t few, std::int64_t many) {
+    out[0].data[few] = in[0].data[many];
+  });
 }
 
 void reference_scatter(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
-  for_each_element(s, in[1], out[0].shape, [&](std::size_t few, std::size_t many) {
+  for_each_element(s, in[1], out[0].shape, [&](std::int64_t few, std::int64_t many) {
     out[0].data[many] += in[0].data[few];
   });
 }

@@ -17,7 +17,6 @@
 
 #include <fmt/format.h>
 
-#include "base/indexed_vector.h"
 #include "graph/ops/families.h"
 #include "trireme/op_rules.h"
 
@@ -27,23 +26,23 @@ namespace {
 using Numbers = std::vector<std::int64_t>;
 
 /// The offset, with these strides, of the element with this index in `shape`.
-std::size_t offset_of(const Shape& shape, const Numbers& strides, std::size_t element) {
+std::int64_t offset_of(const Shape& shape, const Numbers& strides, std::size_t element) {
   auto rest = static_cast<std::int64_t>(element);
   std::int64_t offset = 0;
   for (std::size_t d = shape.dims().size(); d-- > 0;) {
     offset += rest % shape.dims()[d] * strides[d];
     rest /= shape.dims()[d];
   }
-  return position_of(offset);
+  return offset;
 }
 
 /// The index in `whole` of the element with this index in `part`, which begins at `begin`.
-std::size_t place_in(const Shape& whole, const Numbers& begin, const Shape& part,
-                     std::size_t element) {
+std::int64_t place_in(const Shape& whole, const Numbers& begin, const Shape& part,
+                      std::size_t element) {
   const Numbers strides = whole.strides();
   const std::int64_t first =
       std::inner_product(begin.begin(), begin.end(), strides.begin(), std::int64_t{0});
-  return position_of(first) + offset_of(part, strides, element);
+  return first + offset_of(part, strides, element);
 }
 
 /// A number for each dimension of x.
@@ -174,7 +173,7 @@ const Numbers& order_of(const Signature& s) {
 Numbers permuted(const Numbers& numbers, const Numbers& order) {
   Numbers result;
   for (const std::int64_t d : order) {
-    result.push_back(numbers[position_of(d)]);
+    result.push_back(numbers[d]);
   }
   return result;
 }
@@ -187,7 +186,7 @@ Factors permute_factors(const Signature& s) {
   const std::string x = rules::letters_for(s.shape(0).rank());
   std::string y;
   for (const std::int64_t d : order_of(s)) {
-    y.push_back(x[position_of(d)]);
+    y.push_back(x[d]);
   }
   return rules::factors_by_letters(s, {.inputs = {x}, .outputs = {y}, .unshardable = {}});
 }
@@ -204,7 +203,7 @@ std::vector<ValueId> permute_gradient(GradientQuery& q) {
   const Numbers& order = order_of(s);
   Numbers inverse(order.size());
   for (std::size_t d = 0; d < order.size(); ++d) {
-    inverse[position_of(order[d])] = static_cast<std::int64_t>(d);
+    inverse[order[d]] = static_cast<std::int64_t>(d);
   }
   return {q.builder.add1("permute", {q.outputs[0]}, {{"order", inverse}})};
 }
@@ -249,10 +248,9 @@ Factors resize_factors(const Signature& s) {
   rules::Letters letters{{rules::letters_for(y.rank())}, {rules::letters_for(y.rank())}, {}};
   for (int d = 0; d < y.rank(); ++d) {
     if (y.dim(d) != s.shape(0).dim(d)) {
-      const std::size_t at = position_of(d);
       const auto other = static_cast<char>('A' + d);
-      letters.unshardable += {letters.inputs[0][at], other};
-      letters.outputs[0][at] = other;
+      letters.unshardable += {letters.inputs[0][d], other};
+      letters.outputs[0][d] = other;
     }
   }
   return rules::factors_by_letters(s, letters);
@@ -294,12 +292,12 @@ std::vector<ValueId> pad_gradient(GradientQuery& q) {
 
 // concat
 
-std::size_t concat_axis(const Signature& s) {
-  return position_of(rules::axis_of(s, s.integer("axis"), s.shape(0).rank()));
+int concat_axis(const Signature& s) {
+  return rules::axis_of(s, s.integer("axis"), s.shape(0).rank());
 }
 
 std::vector<TensorType> infer_concat(const Signature& s) {
-  const std::size_t axis = concat_axis(s);
+  const int axis = concat_axis(s);
   Numbers dims = s.shape(0).dims();
   for (std::size_t k = 1; k < s.inputs.size(); ++k) {
     Numbers part = s.shape(k).dims();
@@ -314,7 +312,7 @@ std::vector<TensorType> infer_concat(const Signature& s) {
 
 /// The axis is whole in each part and in the result, separately.
 Factors concat_factors(const Signature& s) {
-  const std::size_t axis = concat_axis(s);
+  const int axis = concat_axis(s);
   Factors result;
   Factors::Dims shared;
   for (const std::int64_t size : s.shape(0).dims()) {
@@ -337,7 +335,7 @@ Factors concat_factors(const Signature& s) {
 }
 
 void reference_concat(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
-  const std::size_t axis = concat_axis(s);
+  const int axis = concat_axis(s);
   Numbers begin(out[0].shape.dims().size(), 0);
   for (const Dense& part : in) {
     for (std::size_t i = 0; i < part.data.size(); ++i) {
@@ -349,7 +347,7 @@ void reference_concat(const Signature& s, std::span<const Dense> in, std::span<D
 
 std::vector<ValueId> concat_gradient(GradientQuery& q) {
   const Signature s = signature_of(q.builder.graph(), q.node);
-  const std::size_t axis = concat_axis(s);
+  const int axis = concat_axis(s);
   Numbers begin(s.shape(0).dims().size(), 0);
   std::vector<ValueId> gradients(s.inputs.size());
   for (std::size_t k = 0; k < gradients.size(); ++k) {

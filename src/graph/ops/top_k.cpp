@@ -7,7 +7,6 @@
 // expands gates [..,k] to a row with zeros outside of the top k.
 #include <fmt/format.h>
 
-#include "base/indexed_vector.h"
 #include "graph/ops/dense_sizes.h"
 #include "graph/ops/families.h"
 #include "trireme/op_rules.h"
@@ -47,7 +46,7 @@ std::size_t next_largest(std::span<const double> row, const std::vector<bool>& t
 }
 
 void reference(const Signature& s, std::span<const Dense> in, std::span<Dense> out) {
-  const auto k = static_cast<std::size_t>(s.integer("k"));
+  const std::size_t k = s.integer("k");
   const std::size_t choices = row_length(in[0]);
   for (std::size_t r = 0; r < out[0].data.size() / k; ++r) {
     const std::span<const double> row(in[0].data.data() + r * choices, choices);
@@ -90,7 +89,7 @@ void reference_backward(const Signature& s, std::span<const Dense> in, std::span
     s.require(index >= 0 && index < size,
               fmt::format("score {} is out of range; there are {}", index, size));
     const auto row = static_cast<std::int64_t>(i / k);
-    out[0].data[position_of(row * size + index)] += in[0].data[i];
+    out[0].data[row * size + index] += in[0].data[i];
   }
 }
 

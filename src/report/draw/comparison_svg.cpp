@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include "base/indexed_vector.h"
 #include "report/draw/drawing.h"
 #include "report/draw/log_axes.h"
 #include "report/draw/log_plot.h"
@@ -109,8 +108,7 @@ std::vector<AlgorithmCurve> make_curves(const AlgorithmComparison& comparison) {
           {algorithm, std::move(samples), is_fastest_somewhere(comparison, algorithm), {}});
     }
   }
-  const Palette palette(
-      static_cast<std::size_t>(std::ranges::count(curves, true, &AlgorithmCurve::wins)));
+  const Palette palette(std::ranges::count(curves, true, &AlgorithmCurve::wins));
   std::size_t winner = 0;
   for (AlgorithmCurve& curve : curves) {
     curve.color = curve.wins ? palette.ink(winner++) : std::string(kFaded);
@@ -215,8 +213,10 @@ class ComparisonArtist {
       const auto free =
           std::ranges::find_if(taken_from, [&](double left) { return right <= left; });
       levels[k] = static_cast<int>(free - taken_from.begin());
-      taken_from.resize(std::max(taken_from.size(), position_of(levels[k]) + 1));
-      taken_from[position_of(levels[k])] = crossover_x(crossover);
+      if (free == taken_from.end()) {
+        taken_from.emplace_back();
+      }
+      taken_from[levels[k]] = crossover_x(crossover);
     }
     return levels;
   }

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "base/indexed_vector.h"
-
 namespace trireme::report {
 namespace {
 
@@ -39,10 +37,10 @@ Element draw_plus(Point center, std::string_view color) {
 
 BlockColors::BlockColors(const Schedule& schedule)
     : blocks_per_hue_(schedule.layout == Layout::Pairs ? schedule.ranks : 1),
-      palette_(static_cast<std::size_t>(schedule.blocks / blocks_per_hue_)) {}
+      palette_(schedule.blocks / blocks_per_hue_) {}
 
 std::size_t BlockColors::hue(Block block) const {
-  return position_of(block / blocks_per_hue_);
+  return block / blocks_per_hue_;
 }
 
 std::string BlockColors::fill(Block block, double strength) const {

@@ -46,13 +46,13 @@ struct PictureSizes {
 constexpr PictureSizes kPicture;
 
 /// The palette hue of each kind of work.
-constexpr std::array<std::size_t, 5> kHues{0, 3, 4, 2, 6};
+constexpr IndexedArray<PipelineWork, std::size_t, 5> kHues{0, 3, 4, 2, 6};
 constexpr std::size_t kHueCount = 8;
 constexpr std::string_view kIdleFill = "#f3f4f6";
 
 std::string fill_of(PipelineWork work, int chunk) {
   const double strength = std::max(0.35, 1.0 - 0.4 * chunk);
-  return Palette(kHueCount).fill(kHues.at(position_of(work)), strength);
+  return Palette(kHueCount).fill(kHues.at(work), strength);
 }
 
 void check_size(const PipelineTable& table) {
@@ -151,7 +151,6 @@ class PipelineArtist {
   }
 
   void draw_lane(const PipelineReport& report, int rank, double top) {
-    const std::size_t index = position_of(rank);
     const double base = top + kPicture.lane_height / 2 + 4;
     Element lane = svg::group("rank");
     lane.set("data-rank", rank);
@@ -159,15 +158,15 @@ class PipelineArtist {
     lane.add(svg::rectangle(
         {x_at(0), top, x_at(report.timing.makespan) - x_at(0), kPicture.lane_height}, kIdleFill));
     for (const bool marks : {false, true}) {  // marks are on top of boxes
-      for (std::size_t i = 0; i < report.table.tasks[index].size(); ++i) {
-        const PipelineTiming::Span& span = report.timing.tasks[index][i];
+      for (std::size_t i = 0; i < report.table.tasks[rank].size(); ++i) {
+        const PipelineTiming::Span& span = report.timing.tasks[rank][i];
         if (marks == (span.start == span.end)) {
-          add_task(report, report.table.tasks[index][i], span, top, lane);
+          add_task(report, report.table.tasks[rank][i], span, top, lane);
         }
       }
     }
     lane.add(svg::words({x_at(report.timing.makespan) + 10, base},
-                        fmt::format("keeps {:.4g}", report.activations[index]),
+                        fmt::format("keeps {:.4g}", report.activations[rank]),
                         {.size = kPicture.label, .color = kQuiet}));
     content_.add(lane);
   }
@@ -201,7 +200,7 @@ class PipelineArtist {
   [[nodiscard]] static Element mark(svg::Point at) {
     svg::PathData triangle;
     triangle.move({at.x, at.y - 6}).line({at.x - 4, at.y + 1}).line({at.x + 4, at.y + 1}).close();
-    return svg::shape(triangle, Palette(kHueCount).ink(kHues.back()));
+    return svg::shape(triangle, Palette(kHueCount).ink(kHues[PipelineWork::Update]));
   }
 
   double draw_axis(const PipelineReport& report, double top) {

@@ -26,9 +26,7 @@ constexpr Block kLongestStrip = 8;  // with more blocks, a square
 class Usefulness {
  public:
   explicit Usefulness(const Schedule& schedule)
-      : schedule_(schedule),
-        needed_(static_cast<std::size_t>(schedule.ranks) *
-                static_cast<std::size_t>(schedule.blocks)) {
+      : schedule_(schedule), needed_(schedule.ranks * schedule.blocks) {
     for (Rank rank = 0; rank < schedule.ranks; ++rank) {
       for (Block block = 0; block < schedule.blocks; ++block) {
         needed_[index(rank, block)] = promise(schedule, rank, block).wanted;
@@ -51,8 +49,8 @@ class Usefulness {
   [[nodiscard]] const std::vector<bool>& needed() const { return needed_; }
 
  private:
-  [[nodiscard]] std::size_t index(Rank rank, Block block) const {
-    return position_of(rank * schedule_.blocks + block);
+  [[nodiscard]] std::int64_t index(Rank rank, Block block) const {
+    return rank * schedule_.blocks + block;
   }
   const Schedule& schedule_;
   std::vector<bool> needed_;
@@ -167,7 +165,7 @@ std::vector<std::size_t> shown_moments(std::size_t steps) {
 CellState cell_state(const Schedule& schedule, const Snapshot& snapshot, Rank rank, Block block) {
   const Promise goal = promise(schedule, rank, block);
   const Rank contributors = snapshot.holdings.contributors(rank, block);
-  const bool needed = snapshot.needed[position_of(rank * schedule.blocks + block)];
+  const bool needed = snapshot.needed[rank * schedule.blocks + block];
   return {.contributors = contributors,
           .share = static_cast<double>(contributors) / std::max(1, goal.contributors),
           .finished = goal.wanted && contributors == goal.contributors,

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "base/indexed_vector.h"
 #include "report/draw/linear_scale.h"
 #include "report/page/panels.h"
 #include "report/page/traced_step.h"
@@ -38,9 +37,7 @@ constexpr std::array<CategoryColor, 7> kStack{{{"parameter", "m1"},
 /// The bytes of a category; 0 if the rank has none.
 double bytes_of(const MemoryCourse& course, const MemoryMoment& moment, std::string_view category) {
   const auto found = std::ranges::find(course.categories, category);
-  return found == course.categories.end()
-             ? 0
-             : moment.bytes.at(position_of(found - course.categories.begin()));
+  return found == course.categories.end() ? 0 : moment.bytes.at(found - course.categories.begin());
 }
 
 struct Axes {

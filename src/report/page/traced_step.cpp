@@ -5,8 +5,6 @@
 #include <numeric>
 #include <variant>
 
-#include "base/indexed_vector.h"
-
 namespace trireme::report {
 namespace {
 
@@ -84,7 +82,7 @@ MemoryCourse memory_of(const TracedRank& rank) {
     }
     const std::string name = counter->name.substr(0, counter->name.size() - kMemory.size());
     const auto found = std::ranges::find(course.categories, name);
-    const std::size_t at = position_of(found - course.categories.begin());
+    const std::size_t at = found - course.categories.begin();
     if (found == course.categories.end()) {
       course.categories.push_back(name);
     }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "train/sizes.h"
+#include "tensor/container_size.h"
 #include "trireme/partition.h"
 
 namespace trireme::train {
@@ -42,7 +42,7 @@ std::vector<std::byte> carried_over(const Value& state, const TensorView* saved)
   if (saved->spec.dtype == state.type.dtype && saved->spec.shape == state.type.shape) {
     std::ranges::copy(saved->bytes, elements.begin());
   } else if (state.name.starts_with(kResidual) && is_of_other_ranks(state.type, saved->spec)) {
-    const std::size_t row = elements.size() / static_cast<std::size_t>(state.type.shape.dim(0));
+    const std::size_t row = elements.size() / state.type.shape.dim(0);
     if (state.type.dtype == DType::F64) {
       add_rows<double>(saved->bytes, row, elements);
     } else {

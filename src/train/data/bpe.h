@@ -30,8 +30,8 @@ class BpeTokenizer {
 
   /// Recognizes added tokens, such as <|endoftext|>, anywhere in the text.
   [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text) const;
-  /// The same in parts: calls `sink` with some of the tokens at a time, and the bytes of the text that are encoded by
-  /// then.
+  /// The same piece by piece: calls `sink` with some of the tokens at a time, and the number of bytes of the text
+  /// encoded so far.
   using Sink = std::function<void(std::span<const std::int32_t> tokens, std::size_t bytes)>;
   void encode(std::string_view text, const Sink& sink) const;
 

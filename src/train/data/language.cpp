@@ -11,7 +11,6 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
-#include "base/indexed_vector.h"
 #include "train/data/random.h"
 #include "trireme/error.h"
 
@@ -98,8 +97,7 @@ class Picker {
 }  // namespace
 
 Language::Language(const LanguageOptions& options)
-    : symbols_(static_cast<std::size_t>(options.symbols)),
-      groups_(static_cast<std::size_t>(options.groups)) {
+    : symbols_(options.symbols), groups_(options.groups) {
   check(options);
   next_.resize(groups_ * symbols_ * symbols_);
   for (std::size_t context = 0; context < groups_ * symbols_; ++context) {
@@ -132,14 +130,16 @@ void Language::make_row(std::size_t context, const LanguageOptions& options) {
 std::vector<double> Language::pairs_after(const std::vector<double>& pairs) const {
   const std::size_t n = symbols_;
   std::vector<double> after(n * n, 0.0);
-  for (std::size_t context = 0; context < groups_ * n; ++context) {
-    const std::size_t b = context % n;
-    double weight = 0;
-    for (std::size_t a = context / n; a < n; a += groups_) {
-      weight += pairs[a * n + b];
-    }
-    for (std::size_t c = 0; c < n; ++c) {
-      after[b * n + c] += weight * next_[context * n + c];
+  for (std::size_t group = 0; group < groups_; ++group) {
+    for (std::size_t b = 0; b < n; ++b) {
+      double weight = 0;
+      for (std::size_t a = group; a < n; a += groups_) {
+        weight += pairs[a * n + b];
+      }
+      const std::span<const double> next = row(group * n + b);
+      for (std::size_t c = 0; c < n; ++c) {
+        after[b * n + c] += weight * next[c];
+      }
     }
   }
   return after;
@@ -173,7 +173,7 @@ double Language::probability(int before, int last, int next) const {
   const auto known = [&](int symbol) { return symbol >= 0 && symbol < symbols(); };
   TRIREME_CHECK(known(before) && known(last) && known(next),
                 fmt::format("symbols {} {} {} of {}", before, last, next, symbols_));
-  return row(context(position_of(before), position_of(last)))[position_of(next)];
+  return row(context(before, last))[next];
 }
 
 double Language::entropy_rate() const {
@@ -201,7 +201,7 @@ double Language::bigram_entropy() const {
 
 std::vector<std::int32_t> Language::sample(std::int64_t count, std::uint64_t seed) const {
   std::vector<std::int32_t> out;
-  out.reserve(static_cast<std::size_t>(std::max<std::int64_t>(count, 0)));
+  out.reserve(std::max<std::int64_t>(count, 0));
   std::vector<Picker> pickers;  // a sample takes millions of picks
   for (std::size_t i = 0; i < groups_ * symbols_; ++i) {
     pickers.emplace_back(row(i));
@@ -227,7 +227,7 @@ std::string Language::text(std::span<const std::int32_t> tokens) const {
       throw Error(ErrorKind::Usage, fmt::format("language: symbol {} is out of range; there are {}",
                                                 token, symbols_));
     }
-    out += kAlphabet[position_of(token)];
+    out += kAlphabet[token];
   }
   return out;
 }

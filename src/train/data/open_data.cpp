@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "base/indexed_vector.h"
 #include "train/data/batches.h"
 #include "train/data/bpe.h"
 #include "train/data/data_files.h"
@@ -55,7 +54,7 @@ std::string known_text(const ToText& to_text, std::int64_t vocabulary,
   std::string text;
   while (!tokens.empty()) {
     const auto end = std::ranges::find_if(tokens, unknown);
-    const std::size_t known = position_of(end - tokens.begin());
+    const std::size_t known = end - tokens.begin();
     text += known > 0 ? to_text(tokens.first(known)) : "\uFFFD";
     tokens = tokens.subspan(std::max<std::size_t>(known, 1));
   }

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
-#include "base/indexed_vector.h"
 #include "graph/random.h"
 #include "train/data/random.h"
 #include "trireme/message.h"
@@ -56,8 +55,8 @@ double WaveTask::uninformed() const {
 
 void WaveTask::fill(std::uint64_t seed, std::int64_t first, std::span<float> x,
                     std::span<float> targets) const {
-  const auto inputs = static_cast<std::size_t>(options_.inputs);
-  const auto outputs = static_cast<std::size_t>(options_.outputs);
+  const std::size_t inputs = options_.inputs;
+  const std::size_t outputs = options_.outputs;
   const std::size_t count = x.size() / inputs;
   TRIREME_CHECK(x.size() == count * inputs && targets.size() == count * outputs, "waves");
   for (std::size_t n = 0; n < count; ++n) {
@@ -115,8 +114,7 @@ std::int32_t PatternTask::draw(std::uint64_t example, std::span<float> image) co
     const std::int64_t at = i % (kPattern * kPattern);
     const std::int64_t y = row + at / kPattern;
     const std::int64_t x = column + at % kPattern;
-    image[position_of((channel * size + y) * size + x)] +=
-        patterns_[position_of(shown * kPattern * kPattern + at)];
+    image[(channel * size + y) * size + x] += patterns_[shown * kPattern * kPattern + at];
   }
   const bool wrong = random_unit(example, Wrong) < options_.wrong_share;
   const std::int64_t turn = wrong ? 1 + pick(example, Other, options_.classes - 1) : 0;
@@ -125,7 +123,7 @@ std::int32_t PatternTask::draw(std::uint64_t example, std::span<float> image) co
 
 void PatternTask::fill(std::uint64_t seed, std::int64_t first, std::span<float> images,
                        std::span<std::int32_t> labels) const {
-  const auto pixels = static_cast<std::size_t>(options_.channels * options_.size * options_.size);
+  const std::size_t pixels = options_.channels * options_.size * options_.size;
   TRIREME_CHECK(images.size() == labels.size() * pixels, "patterns");
   for (std::size_t n = 0; n < labels.size(); ++n) {
     const std::uint64_t example = random_bits(seed, static_cast<std::uint64_t>(first) + n);

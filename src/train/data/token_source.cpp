@@ -40,8 +40,8 @@ Split split_windows(const Tokens& tokens, const TokenSourceOptions& options) {
   const std::int64_t windows = std::max<std::int64_t>(0, tokens.size() - parts) / options.length;
   if (windows < parts) {
     throw Error(ErrorKind::Input,
-                fmt::format("{}: has {}; windows of {} tokens{} need at least {}: take "
-                            "more data or a shorter length",
+                fmt::format("{}: has {}; windows of {} tokens{} need at least {}: use "
+                            "more data or a smaller --length",
                             tokens.name(), plural(tokens.size(), "token"), options.length,
                             both ? " in two parts" : "", parts * (options.length + 1)));
   }
@@ -94,7 +94,7 @@ DataPosition TokenSource::advance(DataPosition at, std::int64_t windows) const {
 
 void TokenSource::fill(DataPosition at, std::span<std::int32_t> tokens,
                        std::span<std::int32_t> targets) const {
-  const auto length = static_cast<std::size_t>(options_.length);
+  const std::size_t length = options_.length;
   if (tokens.size() != targets.size() || tokens.size() % length != 0) {
     throw Error(ErrorKind::Usage,
                 fmt::format("data: room for {} tokens and {} targets in windows of {}",
@@ -113,7 +113,7 @@ Batch TokenSource::batch(DataPosition at, std::int64_t sequences) const {
   if (sequences < 0) {
     throw Error(ErrorKind::Usage, fmt::format("data: a batch of {} sequences", sequences));
   }
-  const auto size = static_cast<std::size_t>(sequences * options_.length);
+  const std::size_t size = sequences * options_.length;
   Batch batch{.sequences = sequences,
               .length = options_.length,
               .tokens = std::vector<std::int32_t>(size),

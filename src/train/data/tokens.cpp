@@ -104,7 +104,7 @@ void Tokens::Piece::copy(std::int64_t first, std::span<std::int32_t> out) const 
   std::visit(
       [&](const auto& all) {
         const auto begin = static_cast<std::int64_t>(all.size()) - (end - first);
-        const auto part = all.subspan(position_of(begin), out.size());
+        const auto part = all.subspan(begin, out.size());
         if (file == nullptr) {
           std::ranges::copy(part, out.begin());
           return;

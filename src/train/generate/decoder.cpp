@@ -57,7 +57,7 @@ Decoder::Decoder(const CompiledDecoder& compiled, const ModelSource& source, Dev
       communicator_(communicator),
       execution_(compiled.compiled, device, communicator) {
   load_parameters(source, compiled.parameters, execution_);
-  const auto vocabulary = static_cast<std::size_t>(compiled.options.config.vocabulary);
+  const std::int64_t vocabulary = compiled.options.config.vocabulary;
   logits_.resize(leads() ? vocabulary : 0);
 }
 
@@ -89,7 +89,7 @@ void Decoder::run_cached(std::int32_t token, Trace* trace) {
 
 void Decoder::run_uncached() {
   std::vector<std::int32_t> window = sequence_;
-  window.resize(static_cast<std::size_t>(compiled_.options.capacity));
+  window.resize(compiled_.options.capacity);
   execution_.write("tokens", std::as_bytes(std::span(window)));
   execution_.run();
 }
@@ -100,8 +100,8 @@ std::span<const float> Decoder::logits() {
     run_uncached();
   }
   const ModelConfig& config = compiled_.options.config;
-  const auto rows = static_cast<std::size_t>(cached ? 1 : compiled_.options.capacity);
-  const auto row_bytes = static_cast<std::size_t>(config.vocabulary * size_of(config.dtype).count);
+  const std::size_t rows = cached ? 1 : compiled_.options.capacity;
+  const std::size_t row_bytes = config.vocabulary * size_of(config.dtype).count;
   raw_.resize(leads() ? rows * row_bytes : 0);
   execution_.read("logits", raw_);
   if (leads()) {

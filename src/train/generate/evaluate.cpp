@@ -114,7 +114,7 @@ class Evaluation {
  public:
   Evaluation(const PreparedData& prepared, ShardedExecution& execution)
       : prepared_(prepared), execution_(execution) {
-    const auto tokens = static_cast<std::size_t>(prepared.batch.sequences * prepared.batch.length);
+    const std::int64_t tokens = prepared.batch.sequences * prepared.batch.length;
     inputs_.resize(tokens);
     targets_.resize(tokens);
   }
@@ -135,7 +135,7 @@ class Evaluation {
 
  private:
   void fill(std::int64_t first, bool whole) {
-    const auto length = static_cast<std::size_t>(prepared_.batch.length);
+    const std::size_t length = prepared_.batch.length;
     const std::size_t filled = whole ? inputs_.size() : length;
     const DataPosition at = prepared_.batches->advance({}, first);
     prepared_.batches->fill(at, {std::as_writable_bytes(std::span(inputs_).first(filled)),
@@ -175,7 +175,7 @@ std::vector<std::string> problems(const EvaluateOptions& o) {
     found.emplace_back("give a trained model: either --run FOLDER or --model FOLDER");
   }
   if (!o.source.model.empty() && o.data.empty()) {
-    found.emplace_back("--model has no data; give --data");
+    found.emplace_back("a --model folder has no data: give --data");
   }
   if (!o.make_device) {
     found.emplace_back("EvaluateOptions::make_device is empty; use cpu_devices()");

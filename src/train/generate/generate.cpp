@@ -6,6 +6,7 @@
 
 #include "base/enum_names.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "train/clock.h"
 #include "train/generate/decoder.h"
 #include "train/generate/inference_ranks.h"
@@ -45,9 +46,9 @@ Request make_request(const GenerateOptions& options, const ModelSource& source) 
   }
   request.tokens = options.tokens.value_or(std::min(kDefaultTokens, context - given));
   require(request.tokens > 0 && given + request.tokens <= context,
-          fmt::format("the prompt has {} tokens; with --tokens {} the text is longer than the "
+          fmt::format("the prompt has {}; with --tokens {} the text is longer than the "
                       "model's context of {}: use a shorter prompt or fewer tokens",
-                      given, options.tokens.value_or(kDefaultTokens), context));
+                      plural(given, "token"), options.tokens.value_or(kDefaultTokens), context));
   request.capacity =
       std::min(context, (given + request.tokens + kKeyBlock - 1) / kKeyBlock * kKeyBlock);
   return request;

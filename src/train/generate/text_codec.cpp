@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "base/indexed_vector.h"
 #include "base/json_text.h"
 #include "train/data/bpe.h"
 #include "train/data/language.h"
@@ -84,8 +83,7 @@ class LanguageCodec : public TextCodec {
     return tokens;
   }
   [[nodiscard]] std::string text_of(std::int32_t token) const override {
-    return position_of(token) < symbols_.size() ? std::string(1, symbols_[position_of(token)])
-                                                : kUnknown;
+    return token >= 0 && token < std::ssize(symbols_) ? std::string(1, symbols_[token]) : kUnknown;
   }
 
  private:

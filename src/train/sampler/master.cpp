@@ -203,7 +203,7 @@ ServeReport SampleMaster::serve_lists(const std::vector<std::vector<SampleIndex>
     throw Error(ErrorKind::Usage,
                 fmt::format("sampler: {} lists for {} ranks", lists.size(), server_->ranks()));
   }
-  if (!lists[position_of(server_->master())].empty()) {
+  if (!lists[server_->master()].empty()) {
     throw Error(ErrorKind::Usage,
                 fmt::format("sampler: rank {} is the master and takes no samples, "
                             "but has a list of them",

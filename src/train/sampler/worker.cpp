@@ -32,7 +32,7 @@ class ServedSampler : public Sampler {
     while (answer == make_message(Answer::NotYet)) {
       answer = ask(make_message(Ask::Take, count));
     }
-    std::vector<SampleIndex> some(static_cast<std::size_t>(answer[1]));
+    std::vector<SampleIndex> some(answer[1]);
     if (!some.empty()) {
       pair_.receive<SampleIndex>(some, train::kMasterPlace);
     }

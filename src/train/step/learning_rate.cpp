@@ -1,16 +1,15 @@
 #include "train/step/learning_rate.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <numbers>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "base/enum_names.h"
 #include "base/setting_list.h"
 #include "base/text.h"
 #include "trireme/error.h"
@@ -19,20 +18,15 @@
 namespace trireme::train {
 namespace {
 
-constexpr std::array<std::pair<Decay, std::string_view>, 4> kNames{{{Decay::Constant, "constant"},
-                                                                    {Decay::Linear, "linear"},
-                                                                    {Decay::Cosine, "cosine"},
-                                                                    {Decay::Stable, "wsd"}}};
+constexpr auto kShapes = enum_names<Decay>("constant", "linear", "cosine", "wsd");
 
 [[noreturn]] void refuse_rate(const std::string& problem) {
   throw Error(ErrorKind::Usage, fmt::format("learning rate: {}", problem));
 }
 
 Decay parse_shape_name(std::string_view name) {
-  for (const auto& [shape, known] : kNames) {
-    if (known == name) {
-      return shape;
-    }
+  if (const std::optional<Decay> shape = kShapes.find(name)) {
+    return *shape;
   }
   refuse_rate(
       fmt::format("unknown schedule {}; write a number, or constant, linear, cosine or wsd, as in "
@@ -50,7 +44,7 @@ std::optional<double> find_number(std::string_view text) {
 double parse_rate(std::string_view what, std::string_view text) {
   const std::optional<double> value = find_number(text);
   if (!value || !std::isfinite(*value) || *value < 0) {
-    refuse_rate(fmt::format("{} is {}, not a number of 0 or more", what, in_quotes(text)));
+    refuse_rate(fmt::format("{} is {}; it must be a number of 0 or more", what, in_quotes(text)));
   }
   return *value;
 }
@@ -65,22 +59,37 @@ LearningRate scaled(LearningRate rate, double peak) {
 std::int64_t parse_steps(std::string_view what, std::string_view text) {
   const std::optional<std::int64_t> value = parse_integer(text);
   if (!value || *value < 0) {
-    refuse_rate(fmt::format("{} is {}, not an integer of 0 or more", what, in_quotes(text)));
+    refuse_rate(fmt::format("{} is {}; it must be an integer of 0 or more", what, in_quotes(text)));
   }
   return *value;
 }
 
+/// What a schedule of this shape takes besides its peak.
+std::vector<std::string> settings_of(Decay shape) {
+  switch (shape) {
+    case Decay::Constant:
+      return {"warmup"};
+    case Decay::Stable:
+      return {"warmup", "steps", "decay", "least"};
+    case Decay::Linear:
+    case Decay::Cosine:
+      return {"warmup", "steps", "least"};
+  }
+  return {};
+}
+
 void set(LearningRate& rate, std::string_view name, std::string_view value) {
-  if (name == "warmup") {
-    rate.warmup = parse_steps(name, value);
-  } else if (name == "steps" && rate.shape != Decay::Constant) {
-    rate.steps = parse_steps(name, value);
-  } else if (name == "decay" && rate.shape == Decay::Stable) {
-    rate.decay = parse_steps(name, value);
-  } else if (name == "least" && rate.shape != Decay::Constant) {
+  const std::vector<std::string> known = settings_of(rate.shape);
+  if (std::ranges::find(known, name) == known.end()) {
+    refuse_rate(unknown_name(fmt::format("setting of {}", to_text(rate.shape)), name, known));
+  }
+  if (name == "least") {
     rate.least = parse_rate(name, value);
   } else {
-    refuse_rate(fmt::format("this shape has no setting {}", in_quotes(name)));
+    std::int64_t& steps = name == "warmup"  ? rate.warmup
+                          : name == "steps" ? rate.steps
+                                            : rate.decay;
+    steps = parse_steps(name, value);
   }
 }
 
@@ -92,9 +101,9 @@ void check(const LearningRate& rate) {
     refuse_rate("needs the length of the run, such as steps=1000");
   }
   if (rate.warmup > rate.steps || rate.decay > rate.steps - rate.warmup) {
-    refuse_rate(fmt::format("a warmup of {}{} in a run of {} steps", rate.warmup,
-                            rate.decay > 0 ? fmt::format(" and a decay of {}", rate.decay) : "",
-                            rate.steps));
+    refuse_rate(fmt::format("a run of {} is shorter than its warmup of {}{}",
+                            plural(rate.steps, "step"), rate.warmup,
+                            rate.decay > 0 ? fmt::format(" and decay of {}", rate.decay) : ""));
   }
   if (rate.shape == Decay::Stable && rate.decay < 1) {
     refuse_rate("wsd needs the length of its decay, such as decay=200");
@@ -128,7 +137,7 @@ double LearningRate::at(std::int64_t step) const {
 }
 
 std::string_view to_text(Decay decay) {
-  return std::ranges::find(kNames, decay, [](const auto& n) { return n.first; })->second;
+  return kShapes[decay];
 }
 
 std::string to_text(const LearningRate& rate) {

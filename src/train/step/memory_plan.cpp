@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "base/indexed_vector.h"
 #include "trireme/execution.h"
 #include "trireme/memory_prediction.h"
 #include "trireme/model_dims.h"
@@ -54,11 +53,10 @@ std::vector<LargeTensor> largest_at(const Program& program, std::int32_t moment)
 }
 
 std::string moment_text(const Program& program, std::int32_t moment) {
-  const std::size_t at = position_of(moment);
-  if (at >= program.instructions.size()) {
+  if (moment < 0 || moment >= std::ssize(program.instructions)) {
     return "the beginning";
   }
-  const Instruction& instruction = program.instructions[at];
+  const Instruction& instruction = program.instructions[moment];
   return fmt::format("{} in {}", instruction.op->name, place_text(instruction));
 }
 

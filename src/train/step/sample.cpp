@@ -1,7 +1,6 @@
 // Generates text from a model token by token, each with a full forward pass over the last tokens.
 #include <algorithm>
 
-#include "base/indexed_vector.h"
 #include "train/step/trainer.h"
 #include "trireme/draw_token.h"
 
@@ -11,9 +10,8 @@ std::vector<std::int32_t> Trainer::sample(std::vector<std::int32_t> prompt, std:
                                           double temperature, std::uint64_t seed) {
   ShardedExecution& run = forward();
   const std::int64_t length = options_.batch.length;
-  const auto vocabulary =
-      static_cast<std::size_t>(std::get<ModelConfig>(options_.model).vocabulary);
-  std::vector<std::int32_t> window(static_cast<std::size_t>(options_.batch.sequences * length), 0);
+  const std::size_t vocabulary = std::get<ModelConfig>(options_.model).vocabulary;
+  std::vector<std::int32_t> window(options_.batch.sequences * length, 0);
   std::vector<float> logits(leads() ? window.size() * vocabulary : 0);
   for (std::int64_t i = 0; i < count; ++i) {
     const auto have = std::min<std::int64_t>(static_cast<std::int64_t>(prompt.size()), length);
@@ -23,7 +21,7 @@ std::vector<std::int32_t> Trainer::sample(std::vector<std::int32_t> prompt, std:
     run.read("logits", std::as_writable_bytes(std::span(logits)));
     std::int32_t token = 0;
     if (leads()) {
-      token = draw_token(std::span(logits).subspan(position_of(have - 1) * vocabulary, vocabulary),
+      token = draw_token(std::span(logits).subspan((have - 1) * vocabulary, vocabulary),
                          {.temperature = temperature, .seed = seed}, i);
     }
     share(std::span(&token, 1));

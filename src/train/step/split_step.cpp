@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
-#include "train/sizes.h"
+#include "tensor/container_size.h"
 #include "train/step/trainer.h"
 
 namespace trireme::train {

@@ -1,4 +1,4 @@
-// The sizes of values as containers take them.
+// The sizes of values as containers, spans and memory take them. Requires that they are not negative.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 #include "trireme/tensor.h"
 #include "trireme/units.h"
 
-namespace trireme::train {
+namespace trireme {
 
 [[nodiscard]] inline std::size_t container_size(Bytes bytes) {
   return static_cast<std::size_t>(bytes.count);
@@ -16,4 +16,4 @@ namespace trireme::train {
   return static_cast<std::size_t>(shape.element_count());
 }
 
-}  // namespace trireme::train
+}  // namespace trireme
