@@ -20,6 +20,7 @@
 #include <fmt/format.h>
 #include <omp.h>
 
+#include "base/median.h"
 #include "train/generate/decoder.h"
 #include "trireme/cpu_device.h"
 #include "trireme/draw_token.h"
@@ -131,12 +132,6 @@ double run_token(train::Decoder& decoder, std::int32_t& token) {
   decoder.append(token);
   token = draw_token(decoder.logits(), {}, 0);
   return seconds_since(start);
-}
-
-double median(std::vector<double> times) {
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::ranges::nth_element(times, middle);
-  return *middle;
 }
 
 /// Keeps the best time of each part: other load delays some of them, never all of them every time.

@@ -15,6 +15,7 @@
 
 #include <fmt/format.h>
 
+#include "base/median.h"
 #include "trireme/comm.h"
 #include "trireme/cores.h"
 #include "trireme/trace.h"
@@ -63,11 +64,6 @@ class Products {
   std::vector<float> b_ = std::vector<float>(kSize * kSize, 1e-3F);
   std::vector<float> c_ = std::vector<float>(kSize * kSize, 0.0F);
 };
-
-double median(std::vector<double> times) {
-  std::ranges::sort(times);
-  return times[times.size() / 2];
-}
 
 /// The longest of all ranks' times.
 double slowest(World& world, double seconds) {

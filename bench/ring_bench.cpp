@@ -8,16 +8,15 @@
 // the last P-th of the sequence adds on one rank: the time of the sequence less that of the first (P-1)/P of it, without any
 // communication. That bound is what the balanced ring is compared with. Its own bound is a P-th of one rank's time.
 // Interleaved runs; medians over all steps but the first of each run.
-#include <algorithm>
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
+#include "base/median.h"
+#include "temporary_folder.h"
 #include "trireme/cpu_device.h"
 #include "trireme/train.h"
 
@@ -44,15 +43,9 @@ Options parse(int argc, char** argv) {
   return options;
 }
 
-double median(std::vector<double> times) {
-  std::ranges::sort(times);
-  return times.at(times.size() / 2);
-}
-
-/// Trains on so many ranks and adds the seconds of the steps.
+/// Trains on this many ranks and adds the seconds of the steps.
 void add_steps(const Options& options, int ranks, std::int64_t length, std::vector<double>& times) {
-  const std::string folder =
-      (std::filesystem::temp_directory_path() / fmt::format("ring-bench-{}", getpid())).string();
+  const TemporaryFolder folder;
   RunOptions run;
   run.settings.model = "gpt-nano";
   run.settings.batch = 1;
@@ -62,14 +55,13 @@ void add_steps(const Options& options, int ranks, std::int64_t length, std::vect
   run.plan.context = Plan::Context::Ring;
   run.make_device = cpu_devices(1);
   run.rank_kind = RankKind::Threads;
-  run.run_folder = folder;
+  run.run_folder = folder / "run";
   run.observer.step = [&](const RunFacts&, const StepReport& report) {
     if (report.step > 1) {
       times.push_back(report.step_time.count);
     }
   };
   run_ranks(std::move(run), [](TrainingRun& one) { one.train(); });
-  std::filesystem::remove_all(folder);
 }
 
 int run(const Options& o) {

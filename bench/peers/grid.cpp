@@ -5,14 +5,10 @@
 #include <optional>
 #include <tuple>
 
+#include "base/median.h"
+
 namespace peers {
 namespace {
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
 
 Timing median(const std::vector<Timing>& timings) {
   std::vector<double> isolated;
@@ -21,7 +17,7 @@ Timing median(const std::vector<Timing>& timings) {
     isolated.push_back(timing.isolated);
     back_to_back.push_back(timing.back_to_back);
   }
-  return {median(std::move(isolated)), median(std::move(back_to_back))};
+  return {trireme::median(std::move(isolated)), trireme::median(std::move(back_to_back))};
 }
 
 /// A library's team, started on demand; restarted for the next cell if it failed.

@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 
+#include "base/median.h"
 #include "page.h"
 
 namespace peers {
@@ -86,12 +87,6 @@ double measure(Page& page, const std::function<void()>& call, int calls) {
   return page.finish() / calls;
 }
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
-
 /// As many calls as the command leaves time for; the same on all ranks.
 int calls_for(Page& page, const Command& command, int at_least, double microseconds) {
   const double fitting = command.milliseconds * 1000 / std::max(microseconds, 0.1);
@@ -106,12 +101,11 @@ std::string measure_all(Page& page, const Command& command, const std::function<
       once = std::min(once, measure(page, call, 1));
     }
   }
-  std::vector<double> isolated(
-      static_cast<std::size_t>(calls_for(page, command, std::min(3, command.repeats), once)));
+  std::vector<double> isolated(calls_for(page, command, std::min(3, command.repeats), once));
   for (double& time : isolated) {
     time = measure(page, call, 1);
   }
-  const double typical = median(isolated);
+  const double typical = trireme::median(isolated);
   const int in_a_row = calls_for(page, command, std::min(2, command.repeats), typical);
   const double back_to_back = measure(page, call, in_a_row);
   return fmt::format("{{\"isolated\": {:.4g}, \"back_to_back\": {:.4g}, \"calls\": {}}}", typical,

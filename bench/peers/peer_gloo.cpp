@@ -108,7 +108,7 @@ class Gloo final : public Adapter {
     using Algorithm = gloo::ReduceScatterHalvingDoubling<float>;
     const auto algorithm = std::make_shared<Algorithm>(
         context_, std::vector<float*>{input}, static_cast<int>(task.count),
-        std::vector<int>(static_cast<std::size_t>(task.ranks), static_cast<int>(task.block())));
+        std::vector<int>(task.ranks, static_cast<int>(task.block())));
     return [=, first = true]() mutable {
       algorithm->run();
       if (first) {

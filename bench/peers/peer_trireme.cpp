@@ -48,8 +48,7 @@ class Trireme final : public Adapter {
     if (!shared_) {
       return Adapter::allocate(count);
     }
-    auto memory = std::make_shared<trireme::SharedSpan<float>>(
-        world_.allocate<float>(static_cast<std::size_t>(count)));
+    auto memory = std::make_shared<trireme::SharedSpan<float>>(world_.allocate<float>(count));
     return {memory, memory->data()};
   }
 

@@ -106,7 +106,7 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--libraries", options.libraries,
                  "libraries: openmpi, mpich, gloo, openmpi-tcp, trireme, trireme-shared, "
                  "trireme-tcp; before, "
-                 "before-shared, before-tcp: an earlier peer_trireme, put beside this program as "
+                 "before-shared, before-tcp: an earlier peer_trireme, put next to this program as "
                  "peer_trireme_before")
       ->delimiter(',');
   app.add_option("--rounds", options.grid.rounds, "how often each cell goes round the libraries")

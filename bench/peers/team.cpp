@@ -285,7 +285,7 @@ std::string Team::read_line(std::chrono::seconds at_most) {
     if (got <= 0) {
       fail("ended");
     }
-    unread_.append(buffer.data(), static_cast<std::size_t>(got));
+    unread_.append(buffer.data(), got);
   }
   const std::size_t length = unread_.find('\n');
   std::string line = unread_.substr(0, length);

@@ -17,11 +17,15 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
+
+#include "base/median.h"
+#include "temporary_folder.h"
 
 namespace {
 
 using Json = nlohmann::ordered_json;
+using trireme::median;
+using trireme::TemporaryFolder;
 
 struct Options {
   std::string program = "trireme";
@@ -96,12 +100,6 @@ std::vector<Case> cases_of(const Options& options) {
   return cases;
 }
 
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
-
 /// The output of a command; nothing if it fails.
 std::optional<std::string> output_of(const std::string& command) {
   std::FILE* pipe = popen(command.c_str(), "r");
@@ -124,9 +122,7 @@ double load_average() {
 
 class Bench {
  public:
-  explicit Bench(Options options) : options_(std::move(options)), cases_(cases_of(options_)) {
-    std::filesystem::create_directories(folder_);
-  }
+  explicit Bench(Options options) : options_(std::move(options)), cases_(cases_of(options_)) {}
 
   int run() {
     for (int round = 0; round < options_.rounds; ++round) {
@@ -148,25 +144,24 @@ class Bench {
     if (!options_.json.empty()) {
       std::ofstream(options_.json) << to_json().dump(2) << "\n";
     }
-    std::filesystem::remove_all(folder_);
     return 0;
   }
 
  private:
   [[nodiscard]] std::string environment() const {
-    return fmt::format("XDG_CACHE_HOME={}/cache ", folder_);
+    return fmt::format("XDG_CACHE_HOME={}/cache ", folder_.path());
   }
 
   void measure(Case& one) {
-    const std::string run_folder = folder_ + "/run";
+    const std::string run_folder = folder_ / "run";
     std::filesystem::remove_all(run_folder);
     const std::optional<std::string> out = output_of(fmt::format(
         "{}{} train --json --model {} --batch {} --length {} --steps {} --validation 0 --rate "
         "constant:0.001 --run-folder {} {} 2>{}/error",
         environment(), options_.program, one.model, options_.batch, options_.length, options_.steps,
-        run_folder, one.plan, folder_));
+        run_folder, one.plan, folder_.path()));
     if (!out) {
-      std::ifstream in(folder_ + "/error");
+      std::ifstream in(folder_ / "error");
       std::getline(in, one.error);
       return;
     }
@@ -265,8 +260,7 @@ class Bench {
   Options options_;
   std::vector<Case> cases_;
   std::vector<double> loads_;
-  std::string folder_ =
-      (std::filesystem::temp_directory_path() / fmt::format("plans_bench.{}", getpid())).string();
+  TemporaryFolder folder_;
 };
 
 }  // namespace

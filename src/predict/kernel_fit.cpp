@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/median.h"
 #include "trireme/kernel_costs.h"
 
 namespace trireme::predict {
@@ -159,9 +160,7 @@ class Fit {
     for (const Row& row : rows_) {
       errors.push_back(std::abs(dot(row.factors, terms) / row.time - 1));
     }
-    const auto middle = errors.begin() + static_cast<std::ptrdiff_t>(errors.size() / 2);
-    std::ranges::nth_element(errors, middle);
-    return *middle;
+    return median(std::move(errors));
   }
 
   std::vector<Row> rows_;

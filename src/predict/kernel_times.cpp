@@ -1,9 +1,12 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
+#include "base/median.h"
 #include "trireme/error.h"
 #include "trireme/kernel_costs.h"
 
@@ -65,12 +68,7 @@ double slowdown(const ComputeSetting& alone, const ComputeSetting& together) {
                              .factors = {1, product ? 64 * bytes : bytes, bytes, bytes, bytes}};
     ratios.push_back(time_in(together, typical) / time_in(alone, typical));
   }
-  if (ratios.empty()) {
-    return 1;
-  }
-  const auto middle = ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2);
-  std::ranges::nth_element(ratios, middle);
-  return std::max(1.0, *middle);
+  return std::max(1.0, median(std::move(ratios)));
 }
 
 }  // namespace

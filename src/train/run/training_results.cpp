@@ -1,11 +1,11 @@
 // The results of a training run: validation, samples, metrics, its summary.
-#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/median.h"
 #include "train/run/gather_traces.h"
 #include "train/run/training_run_impl.h"
 #include "trireme/compiled_plan.h"
@@ -141,12 +141,7 @@ std::string TrainingRun::Impl::sample_text() {
 }
 
 Seconds TrainingRun::Impl::median_step_time() {
-  if (step_times_.empty()) {
-    return {};
-  }
-  const auto middle = step_times_.begin() + static_cast<std::ptrdiff_t>(step_times_.size() / 2);
-  std::ranges::nth_element(step_times_, middle);
-  return {*middle};
+  return {median(step_times_)};
 }
 
 void TrainingRun::Impl::write_facts() {
