@@ -16,12 +16,10 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <optional>
 #include <random>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +30,8 @@
 #include <unistd.h>
 
 #include "base/median.h"
+#include "pytorch.h"
+#include "temporary_folder.h"
 #include "train/step/trainer.h"
 #include "trireme/comm.h"
 #include "trireme/communicator.h"
@@ -127,99 +127,6 @@ double peak_memory() {
   return 0;
 }
 
-struct Step {
-  double loss = 0;
-  double seconds = 0;
-  double memory = 0;
-};
-
-/// The PyTorch process: answers each line with the result of a step.
-class PyTorch {
- public:
-  PyTorch(const std::string& script, const std::string& settings) {
-    int to[2];
-    int from[2];
-    if (pipe(to) != 0 || pipe(from) != 0) {
-      throw Error(ErrorKind::System, "pipe failed");
-    }
-    child_ = fork();
-    if (child_ == 0) {
-      dup2(to[0], 0);
-      dup2(from[1], 1);
-      for (const int fd : {to[0], to[1], from[0], from[1]}) {
-        close(fd);
-      }
-      // The interpreter that Debian's package is for, whichever comes first on the path.
-      execl("/usr/bin/python3", "python3", script.c_str(), settings.c_str(), nullptr);
-      std::perror("/usr/bin/python3");
-      _exit(127);
-    }
-    close(to[0]);
-    close(from[1]);
-    to_ = fdopen(to[1], "w");
-    from_ = fdopen(from[0], "r");
-    version_ = line();
-  }
-  PyTorch(const PyTorch&) = delete;
-  PyTorch& operator=(const PyTorch&) = delete;
-  ~PyTorch() {
-    std::fclose(to_);
-    std::fclose(from_);
-    waitpid(child_, nullptr, 0);
-  }
-
-  [[nodiscard]] const std::string& version() const { return version_; }
-
-  Step step() {
-    std::fputs("step\n", to_);
-    std::fflush(to_);
-    std::istringstream words(line());
-    Step step;
-    words >> step.loss >> step.seconds >> step.memory;
-    return step;
-  }
-
- private:
-  std::string line() {
-    char text[256];
-    if (std::fgets(text, sizeof text, from_) == nullptr) {
-      throw Error(ErrorKind::System, "PyTorch's program ended; what it said stands above");
-    }
-    std::string result = text;
-    while (!result.empty() && result.back() == '\n') {
-      result.pop_back();
-    }
-    return result;
-  }
-
-  pid_t child_ = -1;
-  std::FILE* to_ = nullptr;
-  std::FILE* from_ = nullptr;
-  std::string version_;
-};
-
-/// A folder that is removed on destruction.
-class Folder {
- public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "trireme-bench-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) {
-      throw Error(ErrorKind::System, fmt::format("cannot make {}", name));
-    }
-    path_ = name;
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  [[nodiscard]] std::string file(const char* name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
-
 train::TrainerOptions trainer_options(const Options& o) {
   ModelConfig model = preset_model("gpt2-small");
   model.name = "bench";
@@ -246,8 +153,7 @@ train::TrainerOptions trainer_options(const Options& o) {
 std::vector<std::int32_t> make_tokens(const Options& o) {
   std::mt19937 random(1);  // NOLINT(cert-msc51-cpp,cert-msc32-c): the same in each run
   std::geometric_distribution<std::int32_t> draw(0.05);
-  std::vector<std::int32_t> tokens(
-      static_cast<std::size_t>((o.rounds + 1) * 2 * o.sequences * o.length));
+  std::vector<std::int32_t> tokens((o.rounds + 1) * 2 * o.sequences * o.length);
   for (std::int32_t& token : tokens) {
     token = std::min(draw(random), static_cast<std::int32_t>(o.vocabulary - 1));
   }
@@ -268,21 +174,21 @@ void write_weights(const train::TrainerOptions& options, const std::string& path
   write_safetensors(path, views);
 }
 
-std::unique_ptr<PyTorch> start_pytorch(const Options& o, const Folder& folder,
+std::unique_ptr<PyTorch> start_pytorch(const Options& o, const TemporaryFolder& folder,
                                        const std::vector<std::int32_t>& tokens) {
   // In a separate process: its memory is not part of a training run.
   const pid_t writer = fork();
   if (writer == 0) {
-    write_weights(trainer_options(o), folder.file("weights"));
+    write_weights(trainer_options(o), folder / "weights");
     _exit(0);
   }
   waitpid(writer, nullptr, 0);
-  std::ofstream(folder.file("tokens"), std::ios::binary)
+  std::ofstream(folder / "tokens", std::ios::binary)
       .write(reinterpret_cast<const char*>(tokens.data()),
              static_cast<std::streamsize>(tokens.size() * sizeof(std::int32_t)));
   nlohmann::json settings{{"threads", o.threads},
                           {"ranks", o.ranks},
-                          {"store", folder.file("store")},
+                          {"store", folder / "store"},
                           {"layers", o.layers},
                           {"width", o.width},
                           {"heads", o.heads},
@@ -296,16 +202,16 @@ std::unique_ptr<PyTorch> start_pytorch(const Options& o, const Folder& folder,
                           {"beta2", kAdam.beta2},
                           {"epsilon", kAdam.epsilon},
                           {"decay", kAdam.decay},
-                          {"tokens", folder.file("tokens")},
-                          {"weights", folder.file("weights")}};
-  std::ofstream(folder.file("settings")) << settings;
-  return std::make_unique<PyTorch>(o.pytorch, folder.file("settings"));
+                          {"tokens", folder / "tokens"},
+                          {"weights", folder / "weights"}};
+  std::ofstream(folder / "settings") << settings;
+  return std::make_unique<PyTorch>(o.pytorch, folder / "settings");
 }
 
 struct Measured {
   std::vector<double> seconds{};
   double memory = 0;
-  void add(const Step& step) {
+  void add(const MeasuredStep& step) {
     seconds.push_back(step.seconds);
     memory = step.memory;
   }
@@ -321,7 +227,7 @@ struct Overlap {
 double waiting_in(const Trace& trace) {
   double seconds = 0;
   for (const Trace::Span& span : trace.spans) {
-    if (trace.tracks.at(static_cast<std::size_t>(span.track.index)).thread == "waiting") {
+    if (trace.tracks.at(span.track.index).thread == "waiting") {
       seconds += span.duration.count;
     }
   }
@@ -390,13 +296,13 @@ class Bench {
     const double start = now();
     const train::StepResult result = step(round);
     meet();
-    const Step own{.loss = result.loss, .seconds = now() - start, .memory = peak_memory()};
+    const MeasuredStep own{.loss = result.loss, .seconds = now() - start, .memory = peak_memory()};
     peak_ = std::max(peak_, ranks() * train::measure_peak_flops(*device_, DType::F32));
     meet();
     if (!leads()) {
       return;
     }
-    Step other;
+    MeasuredStep other;
     if (pytorch_) {
       other = pytorch_->step();
       furthest_ = std::max(furthest_, std::abs(own.loss - other.loss));
@@ -506,7 +412,7 @@ class Bench {
 
   Options o_;
   World* world_;
-  Folder folder_;
+  TemporaryFolder folder_;
   std::vector<std::int32_t> tokens_;
   std::unique_ptr<PyTorch> pytorch_;
   std::unique_ptr<Device> device_;
