@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
-#include "partition/place.h"
+#include "partition/compressible.h"
 #include "trireme/error.h"
 #include "trireme/op.h"
 #include "trireme/partition.h"
@@ -17,33 +17,16 @@
 namespace trireme {
 namespace {
 
-using Numbers = std::vector<std::int64_t>;
+using partition::joined;
+using partition::Numbers;
+using partition::product;
 using Method = Compression::Method;
 
-constexpr const char* kAxis = "data";
+constexpr const char* kAxis = partition::kCompressedAxis;
 
-Numbers joined(Numbers a, const Numbers& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
-std::int64_t product(const Numbers& numbers) {
-  std::int64_t all = 1;
-  for (const std::int64_t number : numbers) {
-    all *= number;
-  }
-  return all;
-}
-
-/// A gradient to compress, and its values.
-struct Packed {
-  ValueId parameter{};  ///< in the input graph
-  ValueId gradient{};   ///< likewise
-  std::int32_t block = -1;
-  Numbers dims{};
-  Numbers shards{};       ///< by dimension: into how many shards other axes split it
-  std::size_t split = 0;  ///< Power: the dimensions before this one are a, the others b
-  // In the output graph.
+/// A gradient to compress, and its values in the output graph.
+struct Packed : partition::Compressible {
+  explicit Packed(Compressible gradient_to_pack) : Compressible(std::move(gradient_to_pack)) {}
   ValueId residual{};
   ValueId basis{};
   ValueId all{};                 ///< A[p,..]: gradient and residual
@@ -65,7 +48,9 @@ class Compressor {
 
   NamedGraph run() {
     check();
-    choose();
+    for (partition::Compressible& one : partition::compressible_gradients(graph_, plan_, names_)) {
+      packed_.emplace_back(std::move(one));
+    }
     add_leaves();
     add_nodes();
     for (const Output& output : graph_.outputs()) {
@@ -94,87 +79,6 @@ class Compressor {
             "differ; use no compression, or --dtype bf16 or f32, which need no loss scaling");
       }
     }
-  }
-
-  // Which gradients.
-
-  void choose() {
-    Plan whole = plan_;
-    whole.zero = 0;
-    const PlacementSpec placements = resolve_placements(graph_, whole, names_);
-    const std::set<ValueId> summands = partial_in(partition::place(graph_, placements));
-    for (const Node& node : graph_.nodes()) {
-      const bool steps = node.phase == Phase::Update && node.op->inputs.size() > 1 &&
-                         node.op->inputs[0] == "p" && node.op->inputs[1] == "g";
-      if (!steps) {
-        continue;
-      }
-      const auto it = placements.stored.find(node.inputs[0]);
-      if (it != placements.stored.end() && summands.contains(node.inputs[1])) {
-        add_if_fit(node, it->second, placements.axes);
-      }
-    }
-  }
-
-  /// Values that are partial along the axis when they are computed.
-  static std::set<ValueId> partial_in(const partition::Placed& placed) {
-    const int axis = find_axis(placed.placements.axes, kAxis);
-    std::set<ValueId> found;
-    for (const partition::PlacedStep& step : placed.steps) {
-      for (const partition::CopyId output : step.outputs) {
-        const partition::Copy& copy = placed.copies[output];
-        if (step.node.valid() && copy.placement.partial.contains(axis)) {
-          found.insert(copy.value);
-        }
-      }
-    }
-    return found;
-  }
-
-  void add_if_fit(const Node& node, const Placement& placement, const Axes& axes) {
-    Packed one;
-    one.parameter = node.inputs[0];
-    one.gradient = node.inputs[1];
-    one.block = node.block;
-    one.dims = graph_.value(one.gradient).type.shape.dims();
-    bool fits = product(one.dims) >= Compression::kMinElements;
-    for (std::size_t d = 0; d < one.dims.size(); ++d) {
-      std::int64_t parts = 1;
-      for (const int axis : placement.dims[d].axes) {
-        parts *= axes[axis].size;
-      }
-      one.shards.push_back(parts);
-      fits = fits && one.dims[d] % parts == 0;
-    }
-    if (fits && how_.method == Method::Power) {
-      one.split = split_of(one);
-      fits = one.split > 0;
-    }
-    if (fits) {
-      packed_.push_back(std::move(one));
-    }
-  }
-
-  /// The dimension at which to split for the most square matrix in which shards stay contiguous; 0 if none is
-  /// worthwhile.
-  [[nodiscard]] std::size_t split_of(const Packed& one) const {
-    std::size_t best = 0;
-    std::int64_t least = product(one.dims);
-    for (std::size_t s = 1; s < one.dims.size(); ++s) {
-      bool blocks = true;
-      for (std::size_t d = 0; d < one.dims.size(); ++d) {
-        blocks = blocks && (one.shards[d] == 1 || d == 0 || d == s);
-      }
-      const std::int64_t sent = how_.rank * (rows(one, s) + product(one.dims) / rows(one, s));
-      if (blocks && sent < least) {
-        least = sent;
-        best = s;
-      }
-    }
-    return best;
-  }
-  static std::int64_t rows(const Packed& one, std::size_t split) {
-    return product({one.dims.begin(), one.dims.begin() + static_cast<std::ptrdiff_t>(split)});
   }
 
   // The graph, node by node, with compression between backward and update.
@@ -215,7 +119,7 @@ class Compressor {
     dims.insert(dims.begin(), "parts");
     names_[residual] = std::move(dims);
     if (how_.method == Method::Power) {
-      const std::int64_t b = product(one.dims) / rows(one, one.split);
+      const std::int64_t b = product(one.dims) / one.rows();
       one.basis = builder_.state(fmt::format("{}{}", kBasis, name_of(one)),
                                  {dtype_of(one), {b, std::int64_t{how_.rank}}});
     }
@@ -467,7 +371,7 @@ class Compressor {
     return builder_.add1("einsum", {x, y}, {{"equation", std::string(equation)}});
   }
   ValueId matrices(const Packed& one) {
-    const std::int64_t a = rows(one, one.split);
+    const std::int64_t a = one.rows();
     return reshape(one.all, {ranks_, a, product(one.dims) / a});
   }
 
