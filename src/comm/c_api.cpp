@@ -1,8 +1,7 @@
-// The C interface: each function is one of comm.h, with exceptions turned into statuses.
+// The C interface: each function is one of comm.h, with exceptions turned into statuses (see c_api_status.h).
 #include <cstdlib>
 #include <map>
 #include <memory>
-#include <new>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -13,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "base/indexed_vector.h"
+#include "comm/c_api_status.h"
 #include "tensor/container_size.h"
 #include "trireme/comm.h"
 #include "trireme/trireme.h"
@@ -39,69 +39,7 @@ struct trireme_world {
 namespace trireme {
 namespace {
 
-struct LastError {
-  std::string message{};
-  std::vector<Rank> culprits{};
-};
-LastError& last_error() {
-  thread_local LastError error;
-  return error;
-}
-
-trireme_status failed(trireme_status status, const char* message, std::vector<Rank> culprits = {}) {
-  last_error() = {message, std::move(culprits)};
-  return status;
-}
-
-trireme_status status_of(CommFault fault) {
-  switch (fault) {
-    case CommFault::Mismatch:
-      return TRIREME_PEER_MISMATCH;
-    case CommFault::Died:
-      return TRIREME_PEER_DIED;
-    case CommFault::Stopped:
-      return TRIREME_PEER_STOPPED;
-    case CommFault::Left:
-      return TRIREME_PEER_LEFT;
-    case CommFault::Late:
-      return TRIREME_PEER_LATE;
-    case CommFault::Corrupt:
-      return TRIREME_PEER_CORRUPT;
-    case CommFault::Dead:
-      return TRIREME_PEER_DEAD;
-  }
-  return TRIREME_PEER;
-}
-
-trireme_status status_of(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::Usage:
-      return TRIREME_USAGE;
-    case ErrorKind::Input:
-      return TRIREME_INPUT;
-    case ErrorKind::System:
-      return TRIREME_SYSTEM;
-    case ErrorKind::Peer:
-      return TRIREME_PEER;
-  }
-  return TRIREME_BUG;
-}
-
-template <class F>
-trireme_status guarded(F f) noexcept {
-  try {
-    f();
-    return TRIREME_OK;
-  } catch (const CommError& error) {
-    return failed(status_of(error.fault()), error.what(), error.culprits());
-  } catch (const Error& error) {
-    return failed(status_of(error.kind()), error.what());
-  } catch (const std::bad_alloc&) {
-    return failed(TRIREME_SYSTEM, "memory is short");
-  } catch (const std::exception& error) {
-    return failed(TRIREME_BUG, error.what());
-  }
-}
+using comm::guarded;
 
 DType type_of(trireme_dtype dtype) {
   const std::size_t number = position_of(dtype);
@@ -195,50 +133,6 @@ std::optional<std::string> looked_up(char* (*variable)(const char*), const std::
 // The functions of a C interface are outside of any namespace, and have parameters instead of options.
 // NOLINTBEGIN(google-build-using-namespace, readability-function-size)
 using namespace trireme;
-
-const char* trireme_status_text(trireme_status status) {
-  switch (status) {
-    case TRIREME_OK:
-      return "ok";
-    case TRIREME_USAGE:
-      return "invalid request";
-    case TRIREME_INPUT:
-      return "malformed input";
-    case TRIREME_SYSTEM:
-      return "system failure";
-    case TRIREME_PEER_MISMATCH:
-      return "ranks made different calls";
-    case TRIREME_PEER_DIED:
-      return "a rank died";
-    case TRIREME_PEER_STOPPED:
-      return "a rank stopped";
-    case TRIREME_PEER_LEFT:
-      return "a rank left";
-    case TRIREME_PEER_LATE:
-      return "a rank is late";
-    case TRIREME_PEER_CORRUPT:
-      return "a rank sent damaged data";
-    case TRIREME_PEER_DEAD:
-      return "the group failed earlier";
-    case TRIREME_PEER:
-      return "another rank is at fault";
-    case TRIREME_BUG:
-      return "internal error";
-  }
-  return "unknown status";
-}
-
-const char* trireme_last_error(void) {
-  return last_error().message.c_str();
-}
-
-int trireme_last_culprits(int* ranks, int capacity) {
-  const std::vector<Rank>& culprits = last_error().culprits;
-  for (std::size_t i = 0; i < culprits.size() && std::cmp_less(i, capacity); ++i) {
-    ranks[i] = culprits[i];
-  }
-  return static_cast<int>(culprits.size());
-}
 
 trireme_status trireme_init(char* (*variable)(const char* name), trireme_world** world) {
   return guarded([&] {
