@@ -36,6 +36,9 @@ struct ModelSourceOptions {
   std::string tokenizer{};  ///< a tokenizer.json; "": the one in the folder, if any
 };
 
+/// Everything wrong with the options, each with a fix. Opens no files.
+[[nodiscard]] std::vector<std::string> problems(const ModelSourceOptions& options);
+
 struct GenerateSummary {
   std::string model{};
   std::vector<std::int32_t> prompt{};

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -26,6 +27,21 @@ bool contains(const std::vector<int>& axes, int axis) {
   return std::ranges::find(axes, axis) != axes.end();
 }
 
+/// The letters of all dimensions, and of those that are not reduced.
+struct Letters {
+  std::string all;
+  std::string kept;
+};
+Letters letters_of(int rank, const std::vector<int>& axes) {
+  Letters letters{.all = rules::letters_for(rank), .kept = ""};
+  for (int d = 0; d < rank; ++d) {
+    if (!contains(axes, d)) {
+      letters.kept.push_back(letters.all[d]);
+    }
+  }
+  return letters;
+}
+
 std::vector<TensorType> infer(const Signature& s) {
   rules::require_float(s, 0);
   const std::vector<int> axes = axes_of(s, s.shape(0).rank());
@@ -42,13 +58,7 @@ template <Factor::Split kSplit>
 Factors factors(const Signature& s) {
   const int rank = s.shape(0).rank();
   const std::vector<int> axes = axes_of(s, rank);
-  const std::string all = rules::letters_for(rank);
-  std::string kept;
-  for (int d = 0; d < rank; ++d) {
-    if (!contains(axes, d)) {
-      kept.push_back(all[d]);
-    }
-  }
+  const auto [all, kept] = letters_of(rank, axes);
   Factors result =
       rules::factors_by_letters(s, {.inputs = {all}, .outputs = {kept}, .unshardable = {}});
   for (const int axis : axes) {
@@ -126,14 +136,7 @@ std::vector<TensorType> infer_broadcast(const Signature& s) {
 
 Factors broadcast_factors(const Signature& s) {
   const auto rank = static_cast<int>(s.integers("shape").size());
-  const std::vector<int> axes = axes_of(s, rank);
-  const std::string all = rules::letters_for(rank);
-  std::string kept;
-  for (int d = 0; d < rank; ++d) {
-    if (!contains(axes, d)) {
-      kept.push_back(all[d]);
-    }
-  }
+  const auto [all, kept] = letters_of(rank, axes_of(s, rank));
   return rules::factors_by_letters(s, {.inputs = {kept}, .outputs = {all}, .unshardable = {}});
 }
 

@@ -163,7 +163,7 @@ class Evaluation {
 }  // namespace
 
 std::vector<std::string> problems(const EvaluateOptions& o) {
-  std::vector<std::string> found;
+  std::vector<std::string> found = problems(o.source);
   const auto require_positive = [&](const char* option, std::optional<std::int64_t> value) {
     if (value && *value < 1) {
       found.push_back(fmt::format("{} is {}; it must be 1 or more", option, *value));
@@ -171,9 +171,6 @@ std::vector<std::string> problems(const EvaluateOptions& o) {
   };
   require_positive("--length", o.length);
   require_positive("--batch", o.batch);
-  if (o.source.run.empty() == o.source.model.empty()) {
-    found.emplace_back("give a trained model: either --run FOLDER or --model FOLDER");
-  }
   if (!o.source.model.empty() && o.data.empty()) {
     found.emplace_back("a --model folder has no data: give --data");
   }

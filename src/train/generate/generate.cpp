@@ -1,6 +1,7 @@
 #include "trireme/generate.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -132,9 +133,7 @@ std::vector<std::string> problems(const GenerateOptions& o) {
   if (o.tokens && *o.tokens < 1) {
     found.push_back(fmt::format("--tokens is {}; it must be 1 or more", *o.tokens));
   }
-  if (o.source.run.empty() == o.source.model.empty()) {
-    found.emplace_back("give a trained model: either --run FOLDER or --model FOLDER");
-  }
+  std::ranges::copy(problems(o.source), std::back_inserter(found));
   if (!o.make_device) {
     found.emplace_back("GenerateOptions::make_device is empty; use cpu_devices()");
   }

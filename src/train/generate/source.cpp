@@ -12,8 +12,18 @@
 #include "trireme/load_model.h"
 #include "trireme/message.h"
 #include "trireme/train_data.h"
+#include "trireme/valid.h"
 
-namespace trireme::train {
+namespace trireme {
+
+std::vector<std::string> problems(const ModelSourceOptions& options) {
+  if (options.run.empty() == options.model.empty()) {
+    return {"give a trained model: either --run FOLDER or --model FOLDER"};
+  }
+  return {};
+}
+
+namespace train {
 namespace {
 
 /// The number of rows of the first of these tensors that the file has; 0 if it has none.
@@ -136,8 +146,7 @@ ModelSource open_folder(const ModelSourceOptions& options) {
 }  // namespace
 
 ModelSource open_model_source(const ModelSourceOptions& options) {
-  require(options.run.empty() != options.model.empty(),
-          "give a trained model: either --run FOLDER or --model FOLDER");
+  require_valid(options);
   return options.run.empty() ? open_folder(options) : open_run(options);
 }
 
@@ -148,4 +157,5 @@ void load_parameters(const ModelSource& source, const std::vector<ModelParameter
   }
 }
 
-}  // namespace trireme::train
+}  // namespace train
+}  // namespace trireme
