@@ -4,8 +4,21 @@
 #include <array>
 #include <random>
 #include <string>
+#include <string_view>
+
+#include <gtest/gtest.h>
 
 namespace trireme {
+
+/// The text with `to` instead of the first `from`, which must be in it.
+inline std::string replaced(std::string text, std::string_view from, std::string_view to) {
+  const std::size_t at = text.find(from);
+  if (at == std::string::npos) {
+    ADD_FAILURE() << "no '" << from << "' in: " << text;
+    return text;
+  }
+  return text.replace(at, from.size(), to);
+}
 
 /// The text with one to three random edits: bytes cut out, changed, repeated, or JSON's traps put
 /// in. `text` must not be empty.

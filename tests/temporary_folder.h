@@ -1,4 +1,4 @@
-// A folder for one test that goes away with it, and files in it.
+// A folder for one test, deleted at its end, and files in it.
 #pragma once
 
 #include <cstdlib>

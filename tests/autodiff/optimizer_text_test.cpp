@@ -1,8 +1,9 @@
-// Optimizers as text: what `trireme train --optimizer` takes.
+// Optimizers as text: the values of `trireme train --optimizer`.
 #include <string>
 
 #include <gtest/gtest.h>
 
+#include "expect_error.h"
 #include "trireme/error.h"
 #include "trireme/training.h"
 
@@ -42,13 +43,8 @@ TEST(OptimizerText, ReportsErrors) {
         {"lion,weight-decay=-1", "weight-decay of lion is '-1'; it must be a number of 0 or more"},
         {"lion,beta1=0.9,beta1=0.8", "'beta1' is given twice"},
         {"momentum,nesterov=yes", "nesterov of momentum is 'yes'; it must be on or off"}}) {
-    try {
-      (void)parse_optimizer(one.text);
-      ADD_FAILURE() << one.text;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::Usage);
-      EXPECT_NE(std::string(error.what()).find(one.words), std::string::npos) << error.what();
-    }
+    SCOPED_TRACE(one.text);
+    expect_error(ErrorKind::Usage, one.words, [&] { (void)parse_optimizer(one.text); });
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "expect_error.h"
 #include "trireme/error.h"
 
 namespace trireme::cuda {
@@ -32,13 +33,7 @@ TEST(ExchangeChoice, RequestsAreKept) {
 }
 
 std::string refusal(CudaExchange requested, const RanksFacts& facts) {
-  try {
-    (void)choose_exchange(requested, facts);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::Usage);
-    return error.what();
-  }
-  return "accepted";
+  return error_message(ErrorKind::Usage, [&] { (void)choose_exchange(requested, facts); });
 }
 
 TEST(ExchangeChoice, ImpossibleRequestsSayWhatToDo) {

@@ -1,54 +1,26 @@
 #include "cli/program.h"
 
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <sstream>
-#include <stdexcept>
 
 #include <sys/wait.h>
-#include <unistd.h>
+
+#include "temporary_folder.h"
 
 namespace trireme {
-namespace {
-
-class Folder {
- public:
-  Folder() {
-    std::string name = std::filesystem::temp_directory_path() / "trireme-test-XXXXXX";
-    if (mkdtemp(name.data()) == nullptr) {
-      throw std::runtime_error("mkdtemp failed");
-    }
-    path_ = name;
-  }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
-}  // namespace
-
 std::string program_path() {
   const char* other = std::getenv("TRIREME_TEST_PROGRAM");  // NOLINT(concurrency-mt-unsafe)
   return other != nullptr ? other : TRIREME_PROGRAM;
 }
 
 const std::string& scratch_folder() {
-  static const Folder folder;
+  static const TemporaryFolder folder;
   return folder.path();
 }
 
 std::string read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  return content_of(path);
 }
 
 void write_text(const std::string& path, const std::string& text) {
@@ -65,7 +37,7 @@ Ran run_program(const std::string& arguments) {
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_text(out), read_text(err)};
 }
 
-std::vector<std::string> said_to_fit(const std::string& error) {
+std::vector<std::string> fitting_options(const std::string& error) {
   std::vector<std::string> options;
   std::istringstream lines(error);
   for (std::string line; std::getline(lines, line);) {

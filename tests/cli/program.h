@@ -25,6 +25,6 @@ struct Ran {
 void write_text(const std::string& path, const std::string& text);
 
 /// Parses the options that an out-of-memory error lists as fitting; one string per line of the message.
-[[nodiscard]] std::vector<std::string> said_to_fit(const std::string& error);
+[[nodiscard]] std::vector<std::string> fitting_options(const std::string& error);
 
 }  // namespace trireme

@@ -336,7 +336,7 @@ TEST_F(TrainErrors, SuggestedPlanFits) {
   for (const std::string limit : {"7MiB", "6MiB", "4MiB"}) {
     const std::string whole = "--length 32 --memory-limit " + limit + " ";
     const std::vector<std::string> options =
-        said_to_fit(run_program("train --model gpt-nano " + whole).err);
+        fitting_options(run_program("train --model gpt-nano " + whole).err);
     ASSERT_FALSE(options.empty()) << limit;
     for (const std::string& option : options) {
       fs::remove_all(run_folder());

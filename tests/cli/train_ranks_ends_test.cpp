@@ -280,7 +280,7 @@ class MemoryOfRanks : public TrainRanks {
     EXPECT_NE(ran.err.find("of memory on rank "), std::string::npos) << ran.err;
     EXPECT_EQ(ran.err.find("this run needs", ran.err.find("this run needs") + 1), std::string::npos)
         << "reported twice: " << ran.err;
-    const std::vector<std::string> options = said_to_fit(ran.err);
+    const std::vector<std::string> options = fitting_options(ran.err);
     EXPECT_NE(std::ranges::find_if(
                   options, [](const std::string& one) { return one.starts_with("--zero "); }),
               options.end())

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "expect_error.h"
 #include "trireme/cluster.h"
 #include "trireme/error.h"
 
@@ -7,13 +8,7 @@ namespace trireme {
 namespace {
 
 std::string preset_failure(const std::string& name) {
-  try {
-    (void)cluster_preset(name);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::Usage);
-    return error.what();
-  }
-  return "no error";
+  return error_message(ErrorKind::Usage, [&] { (void)cluster_preset(name); });
 }
 
 double dense(const char* device, const char* dtype) {

@@ -13,6 +13,7 @@
 #include "comm/processes.h"
 #include "comm/rendezvous/meeting.h"
 #include "comm/rendezvous_helpers.h"
+#include "temporary_folder.h"
 #include "trireme/comm.h"
 
 namespace trireme::comm {
@@ -87,18 +88,14 @@ TEST(FileSizeLimit, FailsAllocationAndWorldContinues) {
 
 TEST(FileSizeLimit, FailsWriteOfMeetingFile) {
   Process rank([]() -> std::string {
-    std::string folder = std::filesystem::temp_directory_path() / "trireme-test-XXXXXX";
-    if (mkdtemp(folder.data()) == nullptr) {
-      return "cannot make a folder";
-    }
+    const TemporaryFolder folder;
     limit_file_size(0);
     std::string text = "no error";
     try {
-      const MeetingHost host({.directory = folder, .job = "job"});
+      const MeetingHost host({.directory = folder.path(), .job = "job"});
     } catch (const Error& error) {
       text = error.what() + signal_state();
     }
-    std::filesystem::remove_all(folder);
     return text;
   });
   const std::string text = rank.result();

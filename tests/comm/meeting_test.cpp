@@ -1,6 +1,5 @@
 #include "comm/rendezvous/meeting.h"
 
-#include <array>
 #include <atomic>
 #include <cstdio>
 #include <filesystem>
@@ -19,6 +18,7 @@
 
 #include "comm/rendezvous/tcp_store.h"
 #include "comm/rendezvous_helpers.h"
+#include "temporary_folder.h"
 
 namespace trireme::comm {
 namespace {
@@ -27,18 +27,6 @@ namespace fs = std::filesystem;
 
 /// A fresh directory for each test.
 class MeetingFile : public testing::Test {
- public:
-  MeetingFile() {
-    std::array<std::byte, 8> random{};
-    fill_random(random);
-    directory_ = fs::temp_directory_path() / ("trireme-test-" + to_hex(random));
-    fs::create_directory(directory_);
-    fs::permissions(directory_, fs::perms::owner_all);
-  }
-  ~MeetingFile() override { fs::remove_all(directory_); }
-  MeetingFile(const MeetingFile&) = delete;
-  MeetingFile& operator=(const MeetingFile&) = delete;
-
  protected:
   [[nodiscard]] MeetingPlace place(const std::string& job = "job") const {
     return {.directory = directory_.string(), .job = job};
@@ -49,7 +37,8 @@ class MeetingFile : public testing::Test {
   }
 
   LeakCheck leaks_;
-  fs::path directory_;
+  TemporaryFolder folder_;
+  const fs::path directory_ = folder_.path();
 };
 
 TEST_F(MeetingFile, IsPrivateToUserAndRemovedWithHost) {

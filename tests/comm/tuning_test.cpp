@@ -10,6 +10,8 @@
 #include "comm/join/join.h"
 #include "comm/rendezvous/memory_store.h"
 #include "comm/run_ranks.h"
+#include "damage.h"
+#include "expect_error.h"
 #include "trireme/comm.h"
 #include "trireme/error.h"
 
@@ -83,18 +85,8 @@ TEST(Tuning, FindsRowForCall) {
 
 TEST(Tuning, ReportsErrors) {
   const std::string good = to_text(example());
-  const auto complaint = [&](const std::string& from, const std::string& to) -> std::string {
-    std::string text = good;
-    const std::size_t at = text.find(from);
-    EXPECT_NE(at, std::string::npos) << from;
-    text.replace(at, from.size(), to);
-    try {
-      (void)parse_tuning(text);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::Input);
-      return error.what();
-    }
-    return "nothing";
+  const auto complaint = [&](const std::string& from, const std::string& to) {
+    return error_message(ErrorKind::Input, [&] { (void)parse_tuning(replaced(good, from, to)); });
   };
   const std::vector<std::array<std::string, 3>> cases{
       {"trireme tuning 3", "trireme tuning 9", "format is 'trireme tuning 9'"},

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "expect_error.h"
 #include "graph/evaluate.h"
 #include "trireme/error.h"
 #include "trireme/op.h"
@@ -24,17 +25,6 @@ constexpr std::string_view kMlp = R"(graph mlp {
 }
 )";
 
-/// The message of the error that `f` throws.
-template <class F>
-std::string error_of(F f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(Graph, TextRoundTrips) {
   EXPECT_EQ(to_text(parse_graph(kMlp)), kMlp);
 }
@@ -51,23 +41,31 @@ TEST(Graph, ErrorsNameOpAndTypes) {
   GraphBuilder builder("g");
   const ValueId x = builder.input("x", {DType::F32, {2, 3}});
   const ValueId w = builder.parameter("w", {DType::F32, {4, 4}});
-  EXPECT_EQ(error_of([&] {
-              builder.add1("einsum", {x, w}, {{"equation", std::string("ik,kj->ij")}});
-            }),
-            "einsum(a: f32[2,3], b: f32[4,4]): 'k' is 3 in one and 4 in the other");
-  EXPECT_EQ(error_of([&] { builder.add1("relue", {x}); }),
+  EXPECT_EQ(
+      error_message(ErrorKind::Usage,
+                    [&] {
+                      builder.add1("einsum", {x, w}, {{"equation", std::string("ik,kj->ij")}});
+                    }),
+      "einsum(a: f32[2,3], b: f32[4,4]): 'k' is 3 in one and 4 in the other");
+  EXPECT_EQ(error_message(ErrorKind::Usage, [&] { builder.add1("relue", {x}); }),
             "unknown op 'relue'; did you mean 'relu'?");
-  EXPECT_EQ(error_of([&] { builder.add1("relu", {x, w}); }), "relu takes 1 inputs (x), not 2");
-  EXPECT_EQ(error_of([&] { builder.add1("scale", {x}); }), "scale needs 'factor'");
-  EXPECT_EQ(error_of([&] {
-              builder.add1("relu", {x}, {{"speed", 1.0}});
-            }),
+  EXPECT_EQ(error_message(ErrorKind::Usage,
+                          [&] {
+                            builder.add1("relu", {x, w});
+                          }),
+            "relu takes 1 inputs (x), not 2");
+  EXPECT_EQ(error_message(ErrorKind::Usage, [&] { builder.add1("scale", {x}); }),
+            "scale needs 'factor'");
+  EXPECT_EQ(error_message(ErrorKind::Usage,
+                          [&] {
+                            builder.add1("relu", {x}, {{"speed", 1.0}});
+                          }),
             "relu has no 'speed'; it has no attributes");
 }
 
 TEST(Graph, ParserErrorsNameLine) {
   const auto parse = [](std::string_view text) {
-    return error_of([&] { (void)parse_graph(text); });
+    return error_message(ErrorKind::Input, [&] { (void)parse_graph(text); });
   };
   EXPECT_EQ(parse("graph g {\n  input %x: f32[2\n}"),
             "graph, line 2: expected a type, as f32[2,3]");
@@ -81,7 +79,8 @@ TEST(Graph, ParserErrorsNameLine) {
 
 TEST(Graph, VerifierRejectsUpdatesOfInputs) {
   EXPECT_EQ(
-      error_of([] { (void)parse_graph("graph g {\n input %x: f32[2]\n update %x <- %x\n}"); }),
+      error_message(ErrorKind::Input,
+                    [] { (void)parse_graph("graph g {\n input %x: f32[2]\n update %x <- %x\n}"); }),
       "graph g: %x is updated but is neither a parameter nor state");
 }
 

@@ -6,7 +6,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
+
+#include "temporary_folder.h"
 
 namespace trireme::layering {
 namespace {
@@ -27,11 +28,10 @@ constexpr const char* kReadme =
     "| `comm` | transports | base |\n"
     "| `cli` | the program | all (public headers), comm |\n";
 
-/// A small valid tree in a temporary folder, to be broken by put(). Removed at the end.
+/// A small valid tree in a temporary folder, to be broken by put().
 class Layering : public testing::Test {
  protected:
   void SetUp() override {
-    fs::remove_all(root_);
     put("src/README.md", kReadme);
     put("src/CMakeLists.txt", "add_subdirectory(base)\n");
     put("src/base/CMakeLists.txt",
@@ -56,8 +56,6 @@ class Layering : public testing::Test {
     put("include/trireme/graph.h", "#include \"trireme/error.h\"\n");
   }
 
-  void TearDown() override { fs::remove_all(root_); }
-
   void put(const std::string& name, const std::string& text) const {
     fs::create_directories((root_ / name).parent_path());
     std::ofstream(root_ / name) << text;
@@ -65,7 +63,8 @@ class Layering : public testing::Test {
 
   [[nodiscard]] Problems problems() const { return check_tree(root_); }
 
-  const fs::path root_ = fs::temp_directory_path() / fmt::format("trireme_layering_{}", ::getpid());
+  TemporaryFolder folder_;
+  const fs::path root_ = folder_.path();
 };
 
 TEST_F(Layering, HoldsInTrireme) {

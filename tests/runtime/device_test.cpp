@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "expect_error.h"
 #include "support/isolated_device.h"
 #include "trireme/cpu_device.h"
 #include "trireme/error.h"
@@ -213,15 +214,8 @@ TEST(IsolatedDevice, LimitsMemory) {
   const auto device = make_isolated_device({.memory = {10000}});
   const auto first = device->allocate({6000});
   EXPECT_EQ(device->free_memory(), Bytes{4000});
-  try {
-    (void)device->allocate({4001});
-    ADD_FAILURE() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::System);
-    EXPECT_NE(std::string(error.what()).find("isolated: cannot get 3.907 KiB of memory"),
-              std::string::npos)
-        << error.what();
-  }
+  expect_error(ErrorKind::System, "isolated: cannot get 3.907 KiB of memory",
+               [&] { (void)device->allocate({4001}); });
 }
 
 }  // namespace

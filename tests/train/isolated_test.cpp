@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "expect_error.h"
 #include "support/isolated_device.h"
 #include "temporary_folder.h"
 #include "train/curves.h"
@@ -134,14 +135,8 @@ TEST_F(LongIsolatedRun, ResumesFromCpu) {
 }
 
 TEST_F(IsolatedRun, RejectsInsufficientDeviceMemory) {
-  try {
-    (void)run(isolated_devices({.memory = parse_bytes("1 MiB")}), "");
-    ADD_FAILURE() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::System);
-    EXPECT_NE(std::string(error.what()).find("1 MiB is free on isolated"), std::string::npos)
-        << error.what();
-  }
+  expect_error(ErrorKind::System, "1 MiB is free on isolated",
+               [&] { (void)run(isolated_devices({.memory = parse_bytes("1 MiB")}), ""); });
 }
 
 }  // namespace

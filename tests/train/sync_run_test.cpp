@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "expect_error.h"
 #include "temporary_folder.h"
 #include "train/curves.h"
 #include "train/run_all.h"
@@ -151,13 +152,7 @@ TEST_F(SyncRun, NonFiniteLossEndsRunOnAllWorkers) {
   RunOptions options = small_run("local=4", new_run());
   options.settings.rate = "constant:1e30";
   options.settings.clip = 0;
-  try {
-    (void)run_all(options);
-    ADD_FAILURE() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::Input);
-    EXPECT_NE(std::string(error.what()).find("step "), std::string::npos) << error.what();
-  }
+  expect_error(ErrorKind::Input, "step ", [&] { (void)run_all(options); });
 }
 
 }  // namespace

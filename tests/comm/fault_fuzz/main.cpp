@@ -1,8 +1,6 @@
 // comm_fault_fuzz: runs random fault scenarios against the library's ranks, and judges what they do.
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +15,7 @@
 #include "comm/fault_fuzz/settings.h"
 #include "comm/netns.h"
 #include "trireme/comm.h"
+#include "trireme/files.h"
 
 namespace trireme::fault_fuzz {
 namespace {
@@ -43,14 +42,6 @@ class Fuzzer {
   }
 
  private:
-  static std::string read_file(const std::string& path) {
-    std::ifstream file(path);
-    if (!file) {
-      throw Error(ErrorKind::Usage, fmt::format("cannot read {}", path));
-    }
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-
   /// Reports which parts cannot run here.
   void drop_transports() {
     if (!is_built(TransportKind::Ucx) && std::erase(settings_.transports, Transport::Ucx) > 0) {

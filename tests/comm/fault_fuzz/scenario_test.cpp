@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "comm/fault_fuzz/minimize.h"
+#include "expect_error.h"
 #include "trireme/error.h"
 
 namespace trireme::fault_fuzz {
@@ -37,12 +38,7 @@ TEST(FaultScenario, StaysOnOneHostWithoutNamespaces) {
 }
 
 std::string error_of(const std::string& text) {
-  try {
-    (void)parse_scenario(text);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return error_message(ErrorKind::Input, [&] { (void)parse_scenario(text); });
 }
 
 TEST(FaultScenario, ReportsParseErrors) {
