@@ -99,7 +99,7 @@ const TensorType* operand(const KernelRequest& request, std::string_view name) {
   const auto among = [&](const std::vector<std::string_view>& names,
                          const std::vector<TensorType>& types) {
     const auto at = std::ranges::find(names, name);
-    return at == names.end() ? nullptr : &types[static_cast<std::size_t>(at - names.begin())];
+    return at == names.end() ? nullptr : &types[at - names.begin()];
   };
   const TensorType* input = among(request.op->inputs, request.inputs);
   return input != nullptr ? input : among(request.op->outputs, request.outputs);
@@ -343,5 +343,5 @@ int parse_and_run(std::span<char* const> arguments) {
 }  // namespace trireme
 
 int main(int argc, char** argv) {
-  return trireme::parse_and_run(std::span(argv, static_cast<std::size_t>(argc)).subspan(1));
+  return trireme::parse_and_run(std::span(argv, argc).subspan(1));
 }

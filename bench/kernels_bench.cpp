@@ -263,5 +263,5 @@ int bench(std::span<char* const> arguments) {
 }  // namespace trireme::comm
 
 int main(int argc, char** argv) {
-  return trireme::comm::bench(std::span(argv, static_cast<std::size_t>(argc)).subspan(1));
+  return trireme::comm::bench(std::span(argv, argc).subspan(1));
 }

@@ -113,12 +113,8 @@ class Graph {
   [[nodiscard]] const std::vector<Output>& outputs() const noexcept { return outputs_; }
   [[nodiscard]] const std::vector<Update>& updates() const noexcept { return updates_; }
 
-  [[nodiscard]] const Value& value(ValueId id) const {
-    return values_.at(static_cast<std::size_t>(id.index));
-  }
-  [[nodiscard]] const Node& node(NodeId id) const {
-    return nodes_.at(static_cast<std::size_t>(id.index));
-  }
+  [[nodiscard]] const Value& value(ValueId id) const { return values_.at(id.index); }
+  [[nodiscard]] const Node& node(NodeId id) const { return nodes_.at(id.index); }
   /// Throws Error(Usage) naming the nearest match if there is no value, or output, of this name.
   [[nodiscard]] ValueId find(std::string_view value_name) const;
   [[nodiscard]] ValueId output(std::string_view output_name) const;

@@ -28,9 +28,7 @@ struct MemoryPrediction {
   std::vector<Kind> kinds{};           ///< by first rank
   std::vector<std::size_t> kind_of{};  ///< by rank, in `kinds`
 
-  [[nodiscard]] const MemoryUse& at(int rank) const {
-    return kinds.at(kind_of.at(static_cast<std::size_t>(rank))).use;
-  }
+  [[nodiscard]] const MemoryUse& at(int rank) const { return kinds.at(kind_of.at(rank)).use; }
   /// The kind with the highest peak; the first in a tie.
   [[nodiscard]] const Kind& largest() const;
 };

@@ -1,6 +1,7 @@
 #include "autodiff/fusion_groups.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 #include "base/indexed_vector.h"
@@ -10,7 +11,7 @@
 namespace trireme {
 namespace {
 
-constexpr std::size_t kReadFromOutside = static_cast<std::size_t>(-1);
+constexpr std::size_t kReadFromOutside = std::numeric_limits<std::size_t>::max();
 
 bool is_message(const Outline::Node& node) {
   return node.op->communicates && !node.is_collective;
@@ -94,8 +95,8 @@ class Grouping {
   std::vector<bool> joinable_;      ///< by node
   std::vector<std::size_t> run_;    ///< by node, the number of its run
   std::vector<std::size_t> group_;  ///< by node
-  IndexedVector<ValueId, std::optional<std::size_t>>
-      readers_;  ///< the group that all readers are in
+  /// By value: the group that contains all of its readers.
+  IndexedVector<ValueId, std::optional<std::size_t>> readers_;
 };
 
 }  // namespace

@@ -18,8 +18,8 @@ namespace {
 /// How a parameter's optimizer appears in the graph.
 struct OptimizerRecipe {
   std::string_view op{};
-  std::vector<std::string_view>
-      states{};  ///< prefixes of their names, in the order of the op's inputs
+  /// The prefixes of the states' names, in the order of the op's inputs.
+  std::vector<std::string_view> states{};
   Attributes attributes{};
   bool counts_steps = false;  ///< the op has an input `step`
 };
@@ -38,7 +38,7 @@ bool has(const std::vector<std::string>& names, std::string_view name) {
 std::optional<MatrixView> find_matrices(const std::vector<std::string>& names) {
   MatrixView view;
   view.batch = !names.empty() && names[0] == "experts" ? 1 : 0;
-  const auto first = static_cast<std::size_t>(view.batch);
+  const std::size_t first = view.batch;
   if (has(names, "vocabulary") || has(names, "positions") || names.size() < first + 2) {
     return std::nullopt;
   }

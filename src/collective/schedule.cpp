@@ -20,7 +20,7 @@ struct OperationRow {
   bool combines;
 };
 
-constexpr std::array<OperationRow, 9> kOperations{{
+constexpr IndexedArray<Operation, OperationRow, 9> kOperations{{{
     {Operation::Broadcast, "broadcast", true, false},
     {Operation::Reduce, "reduce", true, true},
     {Operation::Scatter, "scatter", true, false},
@@ -30,10 +30,10 @@ constexpr std::array<OperationRow, 9> kOperations{{
     {Operation::Allreduce, "allreduce", false, true},
     {Operation::Alltoall, "alltoall", false, false},
     {Operation::Barrier, "barrier", false, false},
-}};
+}}};
 
 const OperationRow& row(Operation operation) {
-  return kOperations.at(position_of(operation));
+  return kOperations.at(operation);
 }
 
 /// Elements of the first `block` blocks when `elements` are split into `blocks`.
@@ -219,7 +219,7 @@ std::span<const Operation> all_operations() {
   static constexpr auto kAll = [] {
     std::array<Operation, kOperations.size()> all{};
     for (std::size_t i = 0; i < all.size(); ++i) {
-      all[i] = kOperations[i].operation;
+      all[i] = kOperations.items[i].operation;
     }
     return all;
   }();

@@ -19,14 +19,13 @@
 // same, but places 3 and 5 send nothing. The last line is one message of block 0, blocks 2 to 5, and blocks 1, 5 and 9,
 // added at the receiver.
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <optional>
 #include <tuple>
 
 #include <fmt/format.h>
 
-#include "base/indexed_vector.h"
+#include "base/enum_names.h"
 #include "base/line_reader.h"
 #include "base/text.h"
 #include "trireme/error.h"
@@ -36,8 +35,8 @@
 namespace trireme {
 namespace {
 
-constexpr std::array<std::string_view, 3> kLayouts{"split", "replicas", "pairs"};  // by Layout
-constexpr std::array<std::string_view, 2> kActions{"copy", "add"};                 // by Action
+constexpr auto kLayouts = enum_names<Layout>("split", "replicas", "pairs");
+constexpr auto kActions = enum_names<Action>("copy", "add");
 constexpr std::string_view kHeading = "trireme schedule 1";
 
 void print_run(std::string& out, const BlockRun& run) {
@@ -103,16 +102,14 @@ class Parser : private LineReader {
     return static_cast<T>(*value);
   }
 
-  template <std::size_t N>
-  [[nodiscard]] std::size_t word_index(std::string_view word,
-                                       const std::array<std::string_view, N>& words) const {
-    for (std::size_t i = 0; i < N; ++i) {
-      if (words[i] == word) {
-        return i;
-      }
+  /// The value of this name in an EnumNames.
+  template <class Names>
+  [[nodiscard]] auto value_of(std::string_view name, const Names& names) const {
+    const auto value = names.find(name);
+    if (!value) {
+      fail(fmt::format("'{}' is neither {}", name.substr(0, 40), list_words(names.list(), "nor")));
     }
-    fail(fmt::format("'{}' is neither {}", word.substr(0, 40),
-                     list_words(std::vector<std::string>(words.begin(), words.end()), "nor")));
+    return *value;
   }
 
   Schedule parse_heading() {
@@ -131,7 +128,7 @@ class Parser : private LineReader {
     schedule.algorithm = field("algorithm");
     schedule.ranks = integer<Rank>(field("ranks"));
     schedule.root = integer<Rank>(field("root"));
-    schedule.layout = static_cast<Layout>(word_index(field("layout"), kLayouts));
+    schedule.layout = value_of(field("layout"), kLayouts);
     schedule.blocks = integer(field("blocks"));
     return schedule;
   }
@@ -147,7 +144,7 @@ class Parser : private LineReader {
           "expected 'copy|add FROM -> TO : BLOCKS' or 'copy|add FIRST+STRIDE*COUNT >> SHIFT [but "
           "PLACES] : BLOCKS'");
     }
-    const auto action = static_cast<Action>(word_index(words[0], kActions));
+    const Action action = value_of(words[0], kActions);
     if (plain) {
       Transfer transfer{integer<Rank>(words[1]), integer<Rank>(words[3]), action, {}};
       for (std::size_t i = 5; i < words.size(); ++i) {
@@ -244,10 +241,10 @@ class Parser : private LineReader {
 }  // namespace
 
 std::string_view to_text(Layout layout) {
-  return kLayouts.at(position_of(layout));
+  return kLayouts[layout];
 }
 std::string_view to_text(Action action) {
-  return kActions.at(position_of(action));
+  return kActions[action];
 }
 
 std::string to_text(const Schedule& schedule) {

@@ -161,7 +161,7 @@ class TrafficCounter {
   }
 
  private:
-  [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(schedule_.ranks); }
+  [[nodiscard]] std::size_t size() const { return schedule_.ranks; }
 
   /// Everything else that is counted is at most the total.
   void add_to_total(std::int64_t bytes, std::int64_t times = 1) {

@@ -42,7 +42,7 @@ void for_each_run(const Part& part, F f) {
 }
 
 void copy_run(const std::byte* from, std::byte* to, std::int64_t bytes) {
-  std::memcpy(to, from, static_cast<std::size_t>(bytes));
+  std::memcpy(to, from, bytes);
 }
 
 }  // namespace

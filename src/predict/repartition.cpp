@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "base/enum_names.h"
-#include "base/indexed_vector.h"
 #include "graph/blocks.h"
 #include "program/ring_traffic.h"
 #include "program/traffic.h"
@@ -60,7 +59,7 @@ std::vector<Program> partitioned(const TensorType& type, MatrixLayout from, Matr
   plan.mesh = Mesh({{std::string(kAxis), ranks}});
   const Partition partition(graph, placements);
   std::vector<Program> programs;
-  programs.reserve(static_cast<std::size_t>(ranks));
+  programs.reserve(ranks);
   for (int rank = 0; rank < ranks; ++rank) {
     programs.push_back(
         make_program(partition.graph_at(place_of(plan, placements, rank), table_of(plan)).graph));
@@ -95,7 +94,7 @@ std::vector<Program> programs_of(const TensorType& type, MatrixLayout from, Matr
     return partitioned(type, from, to, ranks);
   }
   std::vector<Program> programs;
-  programs.reserve(static_cast<std::size_t>(ranks));
+  programs.reserve(ranks);
   for (int rank = 0; rank < ranks; ++rank) {
     programs.push_back(local_program(type, from, to, ranks, rank));
   }
@@ -198,7 +197,7 @@ Repartition repartition(const TensorType& type, MatrixLayout from, MatrixLayout 
                      .sent = {},
                      .seconds = {}};
   for (int rank = 0; rank < ranks; ++rank) {
-    result.sent.push_back(sent_by(result.programs[position_of(rank)], rank));
+    result.sent.push_back(sent_by(result.programs[rank], rank));
   }
   result.seconds = seconds_of(result, costs);
   return result;

@@ -20,6 +20,8 @@ namespace {
 /// Larger meshes are listed by kinds of ranks.
 constexpr int kMaxListedRanks = 16;
 
+using BytesByCategory = IndexedArray<Category, double, kCategories>;
+
 std::string_view category_text(Category category) {
   return category == Category::Optimizer ? "optimizer state" : to_text(category);
 }
@@ -74,13 +76,13 @@ class PlanView {
   }
 
   /// Bytes sent in a step, by category: by all ranks or, if not all are known, by the rank shown.
-  [[nodiscard]] std::array<double, kCategories> sent() {
-    std::array<double, kCategories> sums{};
+  [[nodiscard]] BytesByCategory sent() {
+    BytesByCategory sums{};
     const std::vector<ListedRank> senders =
         is_complete() ? listed_ : std::vector<ListedRank>{{shown_.rank, 1}};
     for (const ListedRank& one : senders) {
       for (const CommunicationUse& use : communication_of(one.rank)) {
-        sums.at(position_of(use.carries.category)) += one.stands_for * use.sent();
+        sums[use.carries.category] += one.stands_for * use.sent();
       }
     }
     return sums;
@@ -168,11 +170,11 @@ std::string communication_text(const std::vector<CommunicationUse>& uses,
   return text;
 }
 
-std::string totals_text(const std::array<double, kCategories>& sums) {
+std::string totals_text(const BytesByCategory& sums) {
   std::string text;
   for (const Category category : {Category::Gradient, Category::Parameter, Category::Optimizer,
                                   Category::Activation, Category::Input}) {
-    const double sum = sums.at(position_of(category));
+    const double sum = sums[category];
     if (sum > 0 || category != Category::Input) {
       text += fmt::format("{}{} {}", text.empty() ? "" : ", ", category_text(category),
                           bytes_text(sum));
@@ -342,9 +344,10 @@ std::string compiled_plan_json(const ShownPlan& shown) {
             {"sent_by_all_ranks", view.is_complete()}};
   json["parallelism"] = parallelism_json(view.plan());
   Json& sent = json["sent_bytes"] = Json::object();
-  const std::array<double, kCategories> sums = view.sent();
+  const BytesByCategory sums = view.sent();
   for (std::size_t i = 0; i < kCategories; ++i) {
-    sent[std::string(to_text(static_cast<Category>(i)))] = sums.at(i);
+    const auto category = static_cast<Category>(i);
+    sent[std::string(to_text(category))] = sums[category];
   }
   json["by_rank"] = Json::array();
   for (const ListedRank& one : view.listed()) {

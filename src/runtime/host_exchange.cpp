@@ -6,13 +6,10 @@
 
 #include "runtime/bound_operands.h"
 #include "runtime/staging_queue.h"
+#include "tensor/container_size.h"
 
 namespace trireme::runtime {
 namespace {
-
-std::size_t count_of(Bytes bytes) {
-  return static_cast<std::size_t>(bytes.count);
-}
 
 class InPlaceExchange final : public Exchange {
  public:
@@ -21,8 +18,8 @@ class InPlaceExchange final : public Exchange {
 
   void start(Stream& compute) override {
     operands_.pack.enqueue(compute);
-    pending_ = operation_({operands_.source, count_of(operands_.source_size)},
-                          {operands_.target, count_of(operands_.target_size)});
+    pending_ = operation_({operands_.source, container_size(operands_.source_size)},
+                          {operands_.target, container_size(operands_.target_size)});
   }
   void finish(Stream& compute) override {
     pending_.wait();
@@ -82,11 +79,11 @@ class StagedExchange final : public Exchange {
     return {in_place_ ? std::max(source, target) : source + target};
   }
   [[nodiscard]] std::span<std::byte> host_source() const {
-    return memory_->bytes().first(count_of(operands_.source_size));
+    return memory_->bytes().first(container_size(operands_.source_size));
   }
   [[nodiscard]] std::span<std::byte> host_target() const {
-    const std::size_t begin = in_place_ ? 0 : count_of(operands_.source_size);
-    return memory_->bytes().subspan(begin, count_of(operands_.target_size));
+    const std::size_t begin = in_place_ ? 0 : container_size(operands_.source_size);
+    return memory_->bytes().subspan(begin, container_size(operands_.target_size));
   }
 
   BoundOperands operands_;

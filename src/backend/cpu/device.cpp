@@ -8,7 +8,6 @@
 #include "backend/cpu/kernel.h"
 #include "base/cores.h"
 #include "base/enum_names.h"
-#include "base/indexed_vector.h"
 #include "trireme/cpu_device.h"
 #include "trireme/error.h"
 #include "trireme/host_device.h"
@@ -59,7 +58,7 @@ class CpuDevice : public HostDevice {
     omp_set_num_threads(threads_);
     if (pin && threads_ > 1) {
 #pragma omp parallel
-      { pin_thread_to(cores[position_of(omp_get_thread_num())]); }
+      { pin_thread_to(cores[omp_get_thread_num()]); }
     }
   }
 

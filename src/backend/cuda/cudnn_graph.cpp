@@ -74,7 +74,7 @@ std::vector<CudnnDescriptor> proposals(cudnnBackendDescriptor_t graph) {
   check(cudnn()->get_attribute(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                CUDNN_TYPE_BACKEND_DESCRIPTOR, count, &count, raw.data()),
         "listing engines");
-  configurations.resize(static_cast<std::size_t>(count));
+  configurations.resize(count);
   return configurations;
 }
 

@@ -390,8 +390,8 @@ Launch launch_of(const KernelRequest& request, const Program& program) {
     }
     Operands operands{};
     for (int k = 0; k < program.inputs; ++k) {
-      operands.in[k] = memory.inputs[static_cast<std::size_t>(k)];
-      operands.period[k] = periods[static_cast<std::size_t>(k)];
+      operands.in[k] = memory.inputs[k];
+      operands.period[k] = periods[k];
     }
     operands.out = memory.outputs[0];
     if (fits_packs<T>(count, program.inputs, operands)) {

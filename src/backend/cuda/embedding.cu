@@ -7,6 +7,7 @@
 #include <cub/device/device_radix_sort.cuh>
 
 #include "backend/cuda/elements.cuh"
+#include "tensor/container_size.h"
 
 namespace trireme::cuda {
 namespace {
@@ -277,7 +278,7 @@ std::optional<Launch> prepare_rope(const KernelRequest& request) {
   const std::int64_t some = s.integer("heads");
   const std::int64_t heads = some == 0 ? x.dim(2) : some;
   const std::int64_t tokens = x.dim(0) * x.dim(1);
-  const auto bytes = static_cast<std::size_t>(size_of(request.inputs[0]).count);
+  const std::size_t bytes = container_size(size_of(request.inputs[0]));
   return for_float(request.inputs[0].dtype, [&]<class T>(T) -> std::optional<Launch> {
     const Rope<T> rope{nullptr,
                        nullptr,

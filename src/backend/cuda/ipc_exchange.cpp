@@ -46,7 +46,7 @@ ReadPlan read_plan(const Call& call, Bytes source, Rank rank) {
       plan.combined = source.count / size_of(call.dtype).count;
       return plan;
     case Operation::ReduceScatter:
-      plan.combined = call.counts[static_cast<std::size_t>(rank)];
+      plan.combined = call.counts[rank];
       std::ranges::copy(begins_of(counts), plan.blocks.begin());
       return plan;
     case Operation::Allgather:
@@ -121,7 +121,7 @@ class IpcExchange : public Exchange {
     for (std::size_t rank = 0; rank < messages_.size(); ++rank) {
       const IpcMessage& message = messages_[rank];
       addresses.push_back(session_.source_of(axis_, rank, turn_, message) +
-                          message.blocks[static_cast<std::size_t>(axis_.group().rank())]);
+                          message.blocks[axis_.group().rank()]);
     }
     return addresses;
   }

@@ -27,7 +27,7 @@ void check_and_forget(cudaError_t status, std::string_view what) {
 }  // namespace
 
 IpcMemory::IpcMemory(Bytes bytes, std::int64_t number) : size_(in_blocks(bytes.count)) {
-  check_and_forget(cudaMalloc(&data_, static_cast<std::size_t>(size_)),
+  check_and_forget(cudaMalloc(&data_, size_),
                    fmt::format("allocating {} to exchange", to_text(Bytes{size_})));
   name_.number = number;
   if (const cudaError_t status = cudaIpcGetMemHandle(&name_.handle, data_); status != cudaSuccess) {

@@ -85,7 +85,7 @@ std::string IpcSession::try_out() {
   problem = problem_of(all_.rank(), [&] {
     for (Rank rank = 0; rank < all_.size(); ++rank) {
       if (rank != all_.rank()) {
-        const auto place = static_cast<std::size_t>(rank);
+        const std::size_t place = rank;
         std::memcpy(&name, &names[place * sizeof name], sizeof name);
         (void)opened_.find(all_.world_ranks()[place], name);
       }

@@ -15,6 +15,7 @@
 #include "backend/cuda/kernel.h"
 #include "backend/cuda/libraries.h"
 #include "backend/cuda/tuning.h"
+#include "tensor/container_size.h"
 #include "trireme/error.h"
 
 namespace trireme::cuda {
@@ -176,7 +177,7 @@ class LibraryProduct final : public Product {
   bool describe(const ProductKind& kind) {
     const ProductView& v = kind.view;
     const cudaDataType_t type = library_type(kind.dtype).value();
-    const auto element = static_cast<std::size_t>(size_of(kind.dtype).count);
+    const std::size_t element = container_size(size_of(kind.dtype));
     auto a = operand_of({v.batch, v.rows, v.summed, v.a}, type, element);
     auto b = operand_of({v.batch, v.summed, v.columns, v.b}, type, element);
     auto y = operand_of({v.batch, v.rows, v.columns, v.y}, type, element);

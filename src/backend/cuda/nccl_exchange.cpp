@@ -83,7 +83,7 @@ class Collective {
   }
   [[nodiscard]] int ranks_in_call() const { return static_cast<int>(call_.counts.size()); }
   [[nodiscard]] static std::size_t at(const std::vector<std::int64_t>& counts, int rank) {
-    return static_cast<std::size_t>(counts[static_cast<std::size_t>(rank)]);
+    return counts[rank];
   }
 
   /// Runs `one(rank, offset)` for each block of the counts, as one operation.
@@ -92,7 +92,7 @@ class Collective {
     std::int64_t offset = 0;
     for (int rank = 0; rank < ranks_in_call(); ++rank) {
       one(rank, bytes(offset));
-      offset += counts[static_cast<std::size_t>(rank)];
+      offset += counts[rank];
     }
   }
 

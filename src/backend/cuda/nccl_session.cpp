@@ -36,7 +36,7 @@ ncclComm_t connect_along(Group& group) {
 
 NcclSession::NcclSession(Device& device, Communicator& communicator)
     : all_(communicator.all().split(0, communicator.rank())), done_(device.make_event()) {
-  tokens_.resize(static_cast<std::size_t>(all_.size()));
+  tokens_.resize(all_.size());
   for (const std::string& name : communicator.axes()) {
     if (Group& group = communicator.along(name); group.size() > 1) {
       axes_[name] = {.ranks = connect_along(group), .stream = device.make_stream()};
@@ -76,8 +76,8 @@ void NcclSession::wait(Stream& compute) {
 void NcclSession::receive_tokens() {
   for (Rank rank = 0; rank < all_.size(); ++rank) {
     if (rank != all_.rank()) {
-      received_.push_back(all_.start_receive(
-          std::span(tokens_).subspan(static_cast<std::size_t>(rank), 1), DType::U8, rank, 0));
+      received_.push_back(
+          all_.start_receive(std::span(tokens_).subspan(rank, 1), DType::U8, rank, 0));
     }
   }
 }

@@ -147,7 +147,7 @@ struct PackedNorm {
   }
 };
 
-/// As each_row_kernel(), with so few registers that enough warps run beside each other to hide memory's latency.
+/// Like each_row_kernel(), but with few enough registers for enough concurrent warps to hide the latency of memory.
 template <int kPacks, class F>
 __global__ void __launch_bounds__(kThreads, kPacks <= 4 ? 4 : 2)
     packed_rows_kernel(std::int64_t rows, F f) {

@@ -241,7 +241,7 @@ template <class G, int kSums>
 ColumnResults<G, kSums> column_results(const KernelMemory& m) {
   ColumnResults<G, kSums> into{};
   for (int k = 0; k < kSums; ++k) {
-    into.at[k] = output<G>(m, static_cast<std::size_t>(1 + k));
+    into.at[k] = output<G>(m, 1 + k);
   }
   return into;
 }

@@ -9,13 +9,14 @@
 #include "backend/cuda/kernel.h"
 #include "backend/cuda/library_product.h"
 #include "graph/product_view.h"
+#include "tensor/container_size.h"
 
 namespace trireme::cuda {
 namespace {
 
 /// Nothing to sum: zeros.
 Launch clear_result(const KernelRequest& request) {
-  const auto bytes = static_cast<std::size_t>(size_of(request.outputs[0]).count);
+  const std::size_t bytes = container_size(size_of(request.outputs[0]));
   return {.enqueue = [bytes](const KernelMemory& m, cudaStream_t stream) {
     cuda::check(cudaMemsetAsync(m.outputs[0], 0, bytes, stream), "clearing a product");
   }};

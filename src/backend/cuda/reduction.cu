@@ -77,7 +77,7 @@ std::optional<Adjacent> adjacent_axes(const Shape& shape, const std::vector<bool
   Adjacent view;
   int stage = 0;  // outer, reduced, inner
   for (int d = 0; d < shape.rank(); ++d) {
-    const bool reduced = is_reduced[static_cast<std::size_t>(d)];
+    const bool reduced = is_reduced[d];
     if (reduced && stage == 2) {
       return std::nullopt;
     }
@@ -89,9 +89,9 @@ std::optional<Adjacent> adjacent_axes(const Shape& shape, const std::vector<bool
 
 std::vector<bool> reduced_axes(const KernelRequest& request) {
   const Shape& shape = request.inputs[0].shape;
-  std::vector<bool> reduced(static_cast<std::size_t>(shape.rank()), false);
+  std::vector<bool> reduced(shape.rank(), false);
   for (const std::int64_t axis : signature_of(request).integers("axes")) {
-    reduced[static_cast<std::size_t>(axis < 0 ? axis + shape.rank() : axis)] = true;
+    reduced[axis < 0 ? axis + shape.rank() : axis] = true;
   }
   return reduced;
 }
@@ -108,7 +108,7 @@ std::optional<Launch> reduce_strided(const KernelRequest& request,
   std::int64_t length = 1;
   const std::vector<std::int64_t> steps = shape.strides();
   for (int d = 0; d < shape.rank(); ++d) {
-    const auto at = static_cast<std::size_t>(d);
+    const std::size_t at = d;
     (is_reduced[at] ? reduced : results).push(shape.dim(d), steps[at]);
     length *= is_reduced[at] ? shape.dim(d) : 1;
   }

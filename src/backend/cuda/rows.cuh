@@ -15,7 +15,7 @@ inline Rows rows_of(const Shape& shape) {
   return {length == 0 ? 0 : shape.element_count() / length, length};
 }
 
-/// Calls f with the types of x and gamma: the same, or gamma in f32 beside x in 16 bits.
+/// Calls f with the types of x and gamma: the same, or x in 16 bits and gamma in f32.
 template <class F>
 std::optional<Launch> for_norm(DType x, DType gamma, F f) {
   return for_float(x, [&]<class T>(T element) -> std::optional<Launch> {

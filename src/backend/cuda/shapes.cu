@@ -5,6 +5,7 @@
 
 #include "backend/cuda/elements.cuh"
 #include "backend/cuda/strides.h"
+#include "tensor/container_size.h"
 
 namespace trireme::cuda {
 namespace {
@@ -281,7 +282,7 @@ std::optional<Launch> prepare_pad(const KernelRequest& request) {
   if (!move) {
     return std::nullopt;
   }
-  const auto bytes = static_cast<std::size_t>(size_of(request.outputs[0]).count);
+  const std::size_t bytes = container_size(size_of(request.outputs[0]));
   const std::optional<Launch> moves = launch_moves(request, {*move});
   if (!moves) {
     return std::nullopt;
@@ -295,8 +296,8 @@ std::optional<Launch> prepare_pad(const KernelRequest& request) {
 std::optional<Launch> prepare_concat(const KernelRequest& request) {
   const Shape& whole = request.outputs[0].shape;
   const std::int64_t given = signature_of(request).integer("axis");
-  const auto axis = static_cast<std::size_t>(given < 0 ? given + whole.rank() : given);
-  std::vector<std::int64_t> begin(static_cast<std::size_t>(whole.rank()), 0);
+  const std::size_t axis = given < 0 ? given + whole.rank() : given;
+  std::vector<std::int64_t> begin(whole.rank(), 0);
   std::vector<Move> moves;
   for (std::size_t k = 0; k < request.inputs.size(); ++k) {
     std::optional<Move> move = box_move(request.inputs[k].shape, whole, begin, true);
@@ -317,7 +318,7 @@ std::optional<Launch> prepare_permute(const KernelRequest& request) {
   MoveBuilder builder;
   for (std::size_t d = 0; d < order.size(); ++d) {
     builder.add(request.outputs[0].shape.dim(static_cast<int>(d)),
-                from[static_cast<std::size_t>(order[d])], to[d]);
+                from[order[d]], to[d]);
   }
   const std::optional<Move> move = builder.build();
   return move ? launch_moves(request, {*move}) : std::nullopt;
@@ -325,9 +326,9 @@ std::optional<Launch> prepare_permute(const KernelRequest& request) {
 
 std::optional<Launch> prepare_broadcast(const KernelRequest& request) {
   const Shape& shape = request.outputs[0].shape;
-  std::vector<bool> is_new(static_cast<std::size_t>(shape.rank()), false);
+  std::vector<bool> is_new(shape.rank(), false);
   for (const std::int64_t axis : signature_of(request).integers("axes")) {
-    is_new[static_cast<std::size_t>(axis < 0 ? axis + shape.rank() : axis)] = true;
+    is_new[axis < 0 ? axis + shape.rank() : axis] = true;
   }
   const auto from = request.inputs[0].shape.strides();
   const auto to = shape.strides();
@@ -342,8 +343,8 @@ std::optional<Launch> prepare_broadcast(const KernelRequest& request) {
 
 /// x, then zeros if the result has more elements.
 std::optional<Launch> prepare_copy(const KernelRequest& request) {
-  const auto from = static_cast<std::size_t>(size_of(request.inputs[0]).count);
-  const auto to = static_cast<std::size_t>(size_of(request.outputs[0]).count);
+  const std::size_t from = container_size(size_of(request.inputs[0]));
+  const std::size_t to = container_size(size_of(request.outputs[0]));
   return Launch{[=](const KernelMemory& m, cudaStream_t stream) {
     check(cudaMemcpyAsync(m.outputs[0], m.inputs[0], from, cudaMemcpyDeviceToDevice, stream),
           "copying a tensor");

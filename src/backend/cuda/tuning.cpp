@@ -9,6 +9,7 @@
 #include <random>
 #include <vector>
 
+#include "tensor/container_size.h"
 #include "trireme/cuda_device.h"
 #include "trireme/error.h"
 
@@ -170,8 +171,7 @@ std::size_t fastest_of(std::size_t count, const RunAlgorithm& run) {
 std::size_t fastest_launch(std::span<const Launch> launches, const KernelRequest& request) {
   std::deque<Scratch> owned;
   const auto memory_of = [&](Bytes bytes) {
-    return static_cast<std::byte*>(
-        owned.emplace_back(static_cast<std::size_t>(bytes.count)).data());
+    return static_cast<std::byte*>(owned.emplace_back(container_size(bytes)).data());
   };
   KernelMemory memory;
   for (const TensorType& type : request.inputs) {

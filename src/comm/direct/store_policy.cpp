@@ -52,7 +52,7 @@ Stores StorePolicy::propose(Operation operation, std::int64_t bytes) {
     return first_;
   }
   const auto length = std::bit_width(static_cast<std::uint64_t>(bytes / kShortestCall));
-  choice_ = &choices_[position_of(operation)][std::min(kLengths - 1, position_of(length))];
+  choice_ = &choices_[operation][std::min<std::size_t>(kLengths - 1, length)];
   bytes_ = static_cast<double>(std::max<std::int64_t>(bytes, 1));
   left_ = bytes_;
   return next_stores();

@@ -69,7 +69,7 @@ class StorePolicy {
   void judge(double pace);
   void end_try(bool helped);
 
-  std::array<std::array<Choice, kLengths>, kOperations> choices_{};
+  IndexedArray<Operation, std::array<Choice, kLengths>, kOperations> choices_{};
   Stores first_;
   std::int64_t longest_of_one_;
   Choice* choice_ = nullptr;  ///< of the current call; nullptr if it keeps the initial stores

@@ -131,7 +131,7 @@ Transfer::Outcome Tls::State::flush() {
 int Tls::State::collect(BIO* bio, const char* data, int length) {
   BIO_clear_retry_flags(bio);
   auto* state = static_cast<State*>(BIO_get_data(bio));
-  const auto bytes = std::as_bytes(std::span(data, static_cast<std::size_t>(length)));
+  const auto bytes = std::as_bytes(std::span(data, length));
   state->out.insert(state->out.end(), bytes.begin(), bytes.end());
   return length;
 }

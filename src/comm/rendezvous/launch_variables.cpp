@@ -1,12 +1,11 @@
 #include "comm/rendezvous/launch_variables.h"
 
-#include <array>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "base/indexed_vector.h"
+#include "base/enum_names.h"
 #include "base/text.h"
 #include "trireme/error.h"
 #include "trireme/message.h"
@@ -280,9 +279,9 @@ class Finder {
 }  // namespace
 
 std::string_view to_text(Launcher launcher) {
-  static constexpr std::array<std::string_view, 6> kNames{"alone",    "Trireme", "torchrun",
-                                                          "Open MPI", "MPICH",   "Slurm"};
-  return kNames.at(position_of(launcher));
+  static constexpr auto kNames =
+      enum_names<Launcher>("alone", "Trireme", "torchrun", "Open MPI", "MPICH", "Slurm");
+  return kNames[launcher];
 }
 
 LaunchInfo find_launch(const Lookup& lookup) {

@@ -62,7 +62,7 @@ void reference(const Signature& s, std::span<const Dense> in, std::span<Dense> o
     }
     const std::span logits(in[0].data.data() + r * width, classes);
     const double lse = log_of_sum(logits);
-    out[0].data[r] = lse - logits[static_cast<std::size_t>(target)];
+    out[0].data[r] = lse - logits[target];
     for (std::size_t v = 0; v < classes; ++v) {
       const double one = static_cast<double>(v) == target ? 1 : 0;
       out[1].data[r * width + v] = in[2].data[r] * (std::exp(logits[v] - lse) - one);

@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
-#include "base/indexed_vector.h"
 #include "base/mapped_file.h"
 #include "train/input_error.h"
 #include "trireme/error.h"
@@ -132,7 +131,7 @@ void Tokens::copy(std::int64_t first, std::span<std::int32_t> out) const {
                 fmt::format("{} tokens from {} on of {}", out.size(), first, size()));
   auto piece = std::ranges::upper_bound(pieces_, first, {}, &Piece::end);
   for (; !out.empty(); ++piece) {
-    const std::size_t count = std::min(position_of(piece->end - first), out.size());
+    const std::size_t count = std::min<std::size_t>(piece->end - first, out.size());
     piece->copy(first, out.first(count));
     out = out.subspan(count);
     first += static_cast<std::int64_t>(count);

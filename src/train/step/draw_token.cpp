@@ -8,7 +8,6 @@
 
 #include <fmt/format.h>
 
-#include "base/indexed_vector.h"
 #include "graph/random.h"
 
 namespace trireme {
@@ -54,7 +53,7 @@ void restrict_to(std::vector<Candidate>& all, const SamplingOptions& options) {
   }
   std::ranges::stable_sort(all, std::greater<>(), &Candidate::weight);
   if (options.top_k > 0) {
-    all.resize(std::min(all.size(), position_of(options.top_k)));
+    all.resize(std::min<std::size_t>(all.size(), options.top_k));
   }
   keep_share(all, options.top_p);
 }

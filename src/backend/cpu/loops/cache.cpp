@@ -21,11 +21,11 @@ std::unique_ptr<PreparedKernel> cache_write(const KernelRequest& request) {
     const auto* positions = input<std::int32_t>(memory, 2);
     require_ids("cache_write", positions, count, 0, slots);
     if (memory.outputs[0] != memory.inputs[0]) {
-      std::memcpy(memory.outputs[0], memory.inputs[0], static_cast<std::size_t>(bytes));
+      std::memcpy(memory.outputs[0], memory.inputs[0], bytes);
     }
     for (std::int64_t i = 0; i < count; ++i) {  // in order: of equal positions, the last counts
       std::memcpy(memory.outputs[0] + (i / tokens * slots + positions[i]) * row,
-                  memory.inputs[1] + i * row, static_cast<std::size_t>(row));
+                  memory.inputs[1] + i * row, row);
     }
   });
 }

@@ -84,7 +84,7 @@ std::unique_ptr<PreparedKernel> gather_rows(const KernelRequest& request) {
                  for (std::int64_t i = begin; i < end; ++i) {
                    const std::int64_t row = i / each * rows + static_cast<std::int64_t>(indices[i]);
                    std::memcpy(memory.outputs[0] + i * bytes, memory.inputs[0] + row * bytes,
-                               static_cast<std::size_t>(bytes));
+                               bytes);
                  }
                });
     });
@@ -128,8 +128,7 @@ std::unique_ptr<PreparedKernel> scatter_rows(const KernelRequest& request) {
           for (std::int64_t task = begin; task < end; ++task) {
             const std::int64_t b = task / strips;
             const std::int64_t first = task % strips * kStrip;
-            add_rows(input<T>(memory, 0) + b * count * width,
-                     std::span(indices + b * count, static_cast<std::size_t>(count)),
+            add_rows(input<T>(memory, 0) + b * count * width, std::span(indices + b * count, count),
                      to + b * rows * width, width, first, std::min(kStrip, width - first));
           }
         });
@@ -148,7 +147,7 @@ std::unique_ptr<PreparedKernel> select(const KernelRequest& request) {
         return;
       }
       parallel(bytes, kSerial * 4, [&](std::int64_t begin, std::int64_t end) {
-        std::memcpy(memory.outputs[0] + begin, from + begin, static_cast<std::size_t>(end - begin));
+        std::memcpy(memory.outputs[0] + begin, from + begin, end - begin);
       });
     });
   });

@@ -134,8 +134,7 @@ std::unique_ptr<PreparedKernel> copy(const KernelRequest& request) {
   const std::int64_t bytes = size_of(request.inputs[0]).count;
   return kernel([bytes](const KernelMemory& memory) {
     parallel(bytes, kSerial * 4, [&](std::int64_t begin, std::int64_t end) {
-      std::memcpy(memory.outputs[0] + begin, memory.inputs[0] + begin,
-                  static_cast<std::size_t>(end - begin));
+      std::memcpy(memory.outputs[0] + begin, memory.inputs[0] + begin, end - begin);
     });
   });
 }

@@ -22,10 +22,9 @@ std::unique_ptr<PreparedKernel> embedding(const KernelRequest& request) {
                    const auto id = static_cast<std::int64_t>(ids[i]);
                    std::byte* to = memory.outputs[0] + i * row;
                    if (part.has(id)) {
-                     std::memcpy(to, memory.inputs[0] + (id - part.first) * row,
-                                 static_cast<std::size_t>(row));
+                     std::memcpy(to, memory.inputs[0] + (id - part.first) * row, row);
                    } else {
-                     std::memset(to, 0, static_cast<std::size_t>(row));
+                     std::memset(to, 0, row);
                    }
                  }
                });

@@ -21,7 +21,7 @@ inline double scalar(const KernelMemory& memory, std::size_t k, DType dtype) {
 inline void keep_old(const KernelMemory& memory, std::size_t in, std::size_t out,
                      std::int64_t bytes) {
   if (memory.outputs[out] != memory.inputs[in]) {
-    std::memcpy(memory.outputs[out], memory.inputs[in], static_cast<std::size_t>(bytes));
+    std::memcpy(memory.outputs[out], memory.inputs[in], bytes);
   }
 }
 

@@ -425,9 +425,8 @@ std::unique_ptr<PreparedKernel> parts(const KernelRequest& request) {
   return kernel([=](const KernelMemory& memory) {
     parallel(all, kSerial * 4, [&](std::int64_t begin, std::int64_t end) {
       const std::int64_t copied = std::clamp(bytes, begin, end);
-      std::memcpy(memory.outputs[0] + begin, memory.inputs[0] + begin,
-                  static_cast<std::size_t>(copied - begin));
-      std::memset(memory.outputs[0] + copied, 0, static_cast<std::size_t>(end - copied));
+      std::memcpy(memory.outputs[0] + begin, memory.inputs[0] + begin, copied - begin);
+      std::memset(memory.outputs[0] + copied, 0, end - copied);
     });
   });
 }

@@ -1,7 +1,6 @@
 // permute, slice, pad, concat: elements are moved, not changed.
 #include "backend/cpu/loops/families.h"
 #include "backend/cpu/loops/moves.h"
-#include "base/indexed_vector.h"
 
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
@@ -42,7 +41,7 @@ std::unique_ptr<PreparedKernel> permute(const KernelRequest& request) {
   const Numbers strides = request.inputs[0].shape.strides();
   Numbers from;
   for (const std::int64_t d : signature_of(request).integers("order")) {
-    from.push_back(strides[position_of(d)]);
+    from.push_back(strides[d]);
   }
   const Shape& y = request.outputs[0].shape;
   return kernel_of(
@@ -58,9 +57,8 @@ std::unique_ptr<PreparedKernel> slice(const KernelRequest& request) {
 }
 
 void fill_zero(std::byte* to, std::int64_t bytes) {
-  parallel(bytes, kSerial * 4, [=](std::int64_t begin, std::int64_t end) {
-    std::memset(to + begin, 0, static_cast<std::size_t>(end - begin));
-  });
+  parallel(bytes, kSerial * 4,
+           [=](std::int64_t begin, std::int64_t end) { std::memset(to + begin, 0, end - begin); });
 }
 
 std::unique_ptr<PreparedKernel> pad(const KernelRequest& request) {
@@ -82,7 +80,7 @@ std::unique_ptr<PreparedKernel> pad(const KernelRequest& request) {
 std::unique_ptr<PreparedKernel> concat(const KernelRequest& request) {
   const Shape& y = request.outputs[0].shape;
   const std::int64_t given = signature_of(request).integer("axis");
-  const std::size_t axis = position_of(given < 0 ? given + y.rank() : given);
+  const std::size_t axis = given < 0 ? given + y.rank() : given;
   const Numbers strides = y.strides();
   std::vector<Move> moves;
   std::int64_t place = 0;
