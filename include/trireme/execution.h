@@ -61,17 +61,17 @@ class Execution {
   /// An input is copied asynchronously from a staging buffer, so the caller may reuse its memory.
   void write(std::string_view name, std::span<const std::byte> data);
   void read(std::string_view name, std::span<std::byte> data) const;
-  /// An input of the run() after this one, while this one computes: for `meanwhile` of run(). A write() before that run()
-  /// replaces it.
+  /// Sets an input of the next run() while this one computes; call it from `while_computing`. A write() before the next
+  /// run() replaces it.
   void write_ahead(std::string_view name, std::span<const std::byte> data);
   /// A scalar output of the last step, already on the host. Throws Error(Usage) if there is no such output.
   [[nodiscard]] double number(std::string_view output) const;
 
   /// Runs one step. Communication overlaps with later instructions until one needs its result. With a trace: a span for
   /// each instruction, with its FLOPs and bytes, one for each communication op from its start until its result was
-  /// available to its first consumer, and one for each wait. Calls `meanwhile`, if any, once the step is enqueued, which
-  /// the device may still compute then. Throws CommError if another rank failed.
-  void run(Trace* trace = nullptr, const std::function<void()>& meanwhile = nullptr);
+  /// available to its first consumer, and one for each wait. `while_computing`, if given, is called once the step is
+  /// enqueued, while the device may still compute it. Throws CommError if another rank failed.
+  void run(Trace* trace = nullptr, const std::function<void()>& while_computing = nullptr);
   /// Whether communication overlaps with later instructions (the default), or each communication op blocks, to measure
   /// the gain from overlap.
   void set_overlap(bool overlap) noexcept { overlap_ = overlap; }
@@ -95,7 +95,7 @@ class Execution {
 
   void bind_instructions(Communicator* communicator);
   void bind_exchanges(Communicator* communicator);
-  void run_step(Trace* trace, const std::function<void()>& meanwhile);
+  void run_step(Trace* trace, const std::function<void()>& while_computing);
   void wait_for_step();
   void make_segments();
   void record_segments();
@@ -114,18 +114,18 @@ class Execution {
   std::int64_t untraced_steps_ = 0;
   std::unique_ptr<DeviceMemory> arena_;
   std::unique_ptr<DeviceMemory> workspace_;  ///< of kernels
-  std::unique_ptr<DeviceMemory>
-      exchange_workspace_;   ///< of exchanges, which run concurrently with kernels
-  Bytes workspace_bytes_{};  ///< of both
+  /// Separate from that of kernels, which run at the same time.
+  std::unique_ptr<DeviceMemory> exchange_workspace_;
+  Bytes workspace_bytes_{};  ///< of both workspaces
   std::unique_ptr<runtime::StagedInputs> inputs_;
   std::unique_ptr<runtime::FetchedNumbers> numbers_;
   std::unique_ptr<runtime::StagingQueue> staging_;
-  std::vector<std::unique_ptr<Kernel>>
-      kernels_;  ///< by instruction; none for a view or a communication op
+  /// By instruction; nullptr for a view or a communication op.
+  std::vector<std::unique_ptr<Kernel>> kernels_;
   std::shared_ptr<ExchangeSession> session_;          ///< may be null
   std::vector<std::unique_ptr<Exchange>> exchanges_;  ///< by instruction
-  std::vector<std::vector<std::size_t>>
-      waits_;  ///< by instruction, and for the end: communication ops to finish first
+  /// By instruction, and for the end: communication ops to finish first.
+  std::vector<std::vector<std::size_t>> waits_;
   std::vector<Segment> segments_;
   std::vector<std::byte> checked_;  ///< scratch of run_checked
   // Last, so that their work ends before what it uses.

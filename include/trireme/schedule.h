@@ -41,10 +41,12 @@ enum class Action { Copy, Combine };
 /// What the blocks of a schedule represent. n is the size of the vector that is complete on one side of the operation
 /// (for all-to-all: one rank's send buffer).
 enum class Layout {
-  Split,     ///< the blocks divide the vector, sizes differing by at most one element
-  Replicas,  ///< one block per rank, each as long as the vector: rank r's result is block r
-             ///< (un-chunked all-reduce)
-  Pairs,     ///< block s * ranks + d is what rank s has for rank d (all-to-all)
+  /// The blocks divide the vector; their sizes differ by at most one element.
+  Split,
+  /// One block per rank, each as long as the vector: rank r's result is block r (un-chunked all-reduce).
+  Replicas,
+  /// Block s * ranks + d is what rank s has for rank d (all-to-all).
+  Pairs,
 };
 /// "split", "replicas", "pairs".
 [[nodiscard]] std::string_view to_text(Layout layout);
@@ -245,8 +247,8 @@ struct Extent {
 /// blocks. Keeps the labels (operation, algorithm, root) of `first`.
 [[nodiscard]] Schedule then(Schedule first, const Schedule& second);
 
-/// Both concurrently, step by step. Requires and keeps the same as then().
-[[nodiscard]] Schedule beside(Schedule one, const Schedule& other);
+/// Step t of both as one step, for every t. Same requirements and labels as then().
+[[nodiscard]] Schedule in_parallel(Schedule one, const Schedule& other);
 
 /// How to embed a small schedule in a larger one. Rank r becomes first_rank + rank_stride * r. Block b becomes the run
 ///   { base + row_stride * (b / columns) + column_stride * (b mod columns), run_count, run_stride

@@ -1,4 +1,4 @@
-// The explicitly written algorithms. reversed() derives duals, then() and beside() derive
+// The explicitly written algorithms. reversed() derives duals, then() and in_parallel() derive
 // compositions, both in catalogue.cpp.
 //
 // All take the number of ranks p >= 1, work for every p, and return a well-formed Schedule with its

@@ -168,7 +168,7 @@ Schedule then(Schedule first, const Schedule& second) {
   return first;
 }
 
-Schedule beside(Schedule one, const Schedule& other) {
+Schedule in_parallel(Schedule one, const Schedule& other) {
   require_same_frame(one, other);
   one.steps.resize(std::max(one.steps.size(), other.steps.size()));
   for (std::size_t t = 0; t < other.steps.size(); ++t) {

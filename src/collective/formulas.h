@@ -23,8 +23,8 @@ namespace trireme::formulas {
 [[nodiscard]] Formula flat_broadcast(const BuildOptions& o);   ///< p-1, p-1
 [[nodiscard]] Formula naive_allreduce(const BuildOptions& o);  ///< p(p-1) of all three
 [[nodiscard]] Formula whole_ring_allreduce(const BuildOptions& o);
-[[nodiscard]] Formula latency_only(
-    const Formula& formula);  ///< a barrier: the same rounds, no bytes
+/// A barrier: the same rounds, no bytes.
+[[nodiscard]] Formula latency_only(const Formula& formula);
 [[nodiscard]] Formula two_level_broadcast(const BuildOptions& o);
 [[nodiscard]] Formula two_level_scatter(const BuildOptions& o);
 [[nodiscard]] Formula two_level_allgather(const BuildOptions& o);

@@ -18,7 +18,7 @@ template <class Part>
 Schedule all_at_once(Rank count, const Part& part) {
   Schedule schedule = part(0);
   for (Rank k = 1; k < count; ++k) {
-    schedule = beside(std::move(schedule), part(k));
+    schedule = in_parallel(std::move(schedule), part(k));
   }
   return schedule;
 }

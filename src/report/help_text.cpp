@@ -35,7 +35,7 @@ std::string indented(const std::vector<std::string>& lines, int indent) {
 }
 
 /// The lines in a column next to `left`, or below it if `left` is too long.
-std::string beside(const std::string& left, const std::string& text, int column, int width) {
+std::string side_by_side(const std::string& left, const std::string& text, int column, int width) {
   const std::string lines = indented(wrapped(text, width - column), column);
   if (lines.empty()) {
     return left + "\n";
@@ -61,7 +61,7 @@ std::string section_text(const HelpSection& section, int width) {
   const int column = text_column(section, width);
   std::string out = section.title + ":\n";
   for (const HelpRow& row : section.rows) {
-    out += beside("  " + row.name, row.text, column, width);
+    out += side_by_side("  " + row.name, row.text, column, width);
   }
   return out;
 }
@@ -93,7 +93,7 @@ std::string example_text(const std::string& line, int width) {
   const std::string remark = line.substr(gap);
   const int column = static_cast<int>(std::min(line.find_first_not_of(' ', gap), line.size()));
   if (!remark.empty() && width - column >= kNarrowestRemark) {
-    return beside(line.substr(0, gap), remark, column, width);
+    return side_by_side(line.substr(0, gap), remark, column, width);
   }
   return command_text(line.substr(start, gap - start), width) +
          indented(wrapped(remark, width - kRemarkIndent), kRemarkIndent);

@@ -206,10 +206,10 @@ std::map<std::string, double> Execution::bytes_sent() const {
   return bytes;
 }
 
-void Execution::run(Trace* trace, const std::function<void()>& meanwhile) {
+void Execution::run(Trace* trace, const std::function<void()>& while_computing) {
   staging_->clear();
   try {
-    run_step(trace, meanwhile);
+    run_step(trace, while_computing);
   } catch (...) {
     if (session_) {
       session_->abort();
@@ -226,10 +226,10 @@ void Execution::wait_for_step() {
   }
 }
 
-void Execution::run_step(Trace* trace, const std::function<void()>& meanwhile) {
+void Execution::run_step(Trace* trace, const std::function<void()>& while_computing) {
   const auto finish = [&] {
-    if (meanwhile) {
-      meanwhile();
+    if (while_computing) {
+      while_computing();
     }
     wait_for_step();
   };

@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-/// Whether this process now has its own mounts, so that whatever it mounts goes away with it. Once per process; needs
+/// Whether this process now has its own mounts, so that whatever it mounts ends with it. Once per process; needs
 /// the right to do so.
 inline bool has_private_mounts() {
   static const bool has = unshare(CLONE_NEWNS) == 0 &&

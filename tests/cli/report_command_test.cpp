@@ -351,10 +351,10 @@ TEST_F(ReportCommand, RejectsFoldersWithoutRun) {
 TEST_F(ReportCommand, ShowsRunInProgress) {
   const std::string run = new_run();
   const std::unique_ptr<Started> started = start(run, "-n 2 --mesh data=2 --watch 0");
-  const std::string said = read_text(folder_ / "err");
+  const std::string errors = read_text(folder_ / "err");
   const std::string words = "watch the run at http://127.0.0.1:";
-  ASSERT_NE(said.find(words), std::string::npos) << said;
-  const int port = std::stoi(said.substr(said.find(words) + words.size()));
+  ASSERT_NE(errors.find(words), std::string::npos) << errors;
+  const int port = std::stoi(errors.substr(errors.find(words) + words.size()));
   const std::string answer = get(port);
   ASSERT_TRUE(answer.starts_with("HTTP/1.1 200 OK\r\n")) << answer.substr(0, 200);
   const std::string page = answer.substr(answer.find("\r\n\r\n") + 4);

@@ -1,4 +1,4 @@
-// `trireme train` on a measured host: predictions beside measurements, and plans chosen by prediction.
+// `trireme train` on a measured host: predictions next to measurements, and plans chosen by prediction.
 #include <cstdlib>
 #include <filesystem>
 

@@ -93,8 +93,8 @@ TEST_F(TrainSync, ContinuesWhenWorkerIsKilled) {
   const std::unique_ptr<Started> started = start(run, "-n 3 --sync ps:ssp=3");
   const std::vector<pid_t> processes = started->ranks();
   ASSERT_GE(processes.size(), 3U);  // the workers are started last
-  const std::string said = expect_to_survive(*started, processes.back(), run);
-  EXPECT_NE(said.find("worker 2 died: the run continues after step"), std::string::npos) << said;
+  const std::string error = expect_to_survive(*started, processes.back(), run);
+  EXPECT_NE(error.find("worker 2 died: the run continues after step"), std::string::npos) << error;
 }
 
 TEST_F(TrainSync, InterruptSavesWithProcessesAndThreads) {

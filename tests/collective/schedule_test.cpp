@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "collective/every_schedule.h"
+#include "expect_error.h"
 #include "trireme/collective_cost.h"
 #include "trireme/error.h"
 
@@ -121,7 +122,7 @@ TEST(Compose, SequentialAndParallelCountTheirSteps) {
   const Schedule a = build(Operation::Broadcast, Algorithm::Mst, {.ranks = 8});
   const Schedule b = build(Operation::Broadcast, Algorithm::Chain, {.ranks = 8, .segments = 1});
   EXPECT_EQ(then(a, b).steps.size(), a.steps.size() + b.steps.size());
-  EXPECT_EQ(beside(a, b).steps.size(), std::max(a.steps.size(), b.steps.size()));
+  EXPECT_EQ(in_parallel(a, b).steps.size(), std::max(a.steps.size(), b.steps.size()));
 }
 
 // The compositions, built by hand from their parts.
@@ -172,14 +173,8 @@ TEST(Scratch, CoversOnlyBlocksOutsideCallerBuffers) {
 }
 
 TEST(Build, RejectsInvalidRequestsInOneLine) {
-  const auto message = [](Operation o, Algorithm a, const BuildOptions& options) -> std::string {
-    try {
-      (void)build(o, a, options);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::Usage);
-      return error.what();
-    }
-    return "";
+  const auto message = [](Operation o, Algorithm a, const BuildOptions& options) {
+    return error_message(ErrorKind::Usage, [&] { (void)build(o, a, options); });
   };
   EXPECT_EQ(message(Operation::Broadcast, Algorithm::Mst, {.ranks = 0}),
             "0 ranks; there must be 1 to 1048576");

@@ -95,7 +95,7 @@ Cost measure_allreduce(const Network& network, const Placement& placement, Algor
     const std::int32_t sum = world.size() * (world.size() - 1) / 2;
     require(std::ranges::all_of(data, [&](std::int32_t x) { return x == sum; }), "wrong sum");
   };
-  const auto meanwhile = [&] {
+  const auto while_running = [&] {
     await([&] { return measured->ready == ranks; });
     const std::int64_t before = network.sent_bytes(0);
     measured->go = true;
@@ -104,7 +104,7 @@ Cost measure_allreduce(const Network& network, const Placement& placement, Algor
     measured->leave = true;
   };
   EXPECT_TRUE(run_on_hosts(
-      {.network = network, .placement = placement, .body = body, .meanwhile = meanwhile}));
+      {.network = network, .placement = placement, .body = body, .while_running = while_running}));
   return cost;
 }
 
@@ -221,7 +221,7 @@ void cut_off(const Placement& placement, int host, Seconds deadline) {
                     .placement = placement,
                     .body = [&](World& world) { run_until_cut(world, *cut); },
                     .options = {.deadline = deadline},
-                    .meanwhile =
+                    .while_running =
                         [&] {
                           await([&] { return cut->running == ranks; });
                           std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -277,7 +277,7 @@ void interrupt_for(double seconds) {
                             .placement = kTwoByTwo,
                             .body = body,
                             .options = {.deadline = {2.0}},
-                            .meanwhile = [&] {
+                            .while_running = [&] {
                               await([&] { return cut->running == 4; });
                               std::this_thread::sleep_for(std::chrono::milliseconds(100));
                               network.unplug(1);

@@ -13,9 +13,9 @@ namespace trireme::comm {
 namespace {
 
 /// Members of a group, world ranks 10, 11, …, and their messages.
-class Court {
+class Detectors {
  public:
-  explicit Court(Rank ranks) {
+  explicit Detectors(Rank ranks) {
     for (Rank place = 0; place < ranks; ++place) {
       members_.push_back(10 + place);
     }
@@ -62,27 +62,27 @@ std::optional<MismatchDetector::Verdict> final_verdict(MismatchDetector& detecto
 }
 
 TEST(MismatchDetector, ReportsNothingWhenAllAgree) {
-  Court court(3);
+  Detectors detectors(3);
   for (Rank place = 0; place < 3; ++place) {
-    court.of(place).remember(call(1, 100));
+    detectors.of(place).remember(call(1, 100));
   }
-  court.of(0).inquire(call(1, 100), {0.01});
-  EXPECT_EQ(court.sent, 0) << "asked too early";
-  court.of(0).inquire(call(1, 100), {0.1});
-  EXPECT_EQ(court.sent, 4) << "expected two questions and two answers";
-  court.of(0).inquire(call(1, 100), {0.2});
-  EXPECT_EQ(court.sent, 4) << "asked more than once";
-  EXPECT_FALSE(court.of(0).verdict());
+  detectors.of(0).inquire(call(1, 100), {0.01});
+  EXPECT_EQ(detectors.sent, 0) << "inquired too early";
+  detectors.of(0).inquire(call(1, 100), {0.1});
+  EXPECT_EQ(detectors.sent, 4) << "expected two inquiries and two answers";
+  detectors.of(0).inquire(call(1, 100), {0.2});
+  EXPECT_EQ(detectors.sent, 4) << "inquired more than once";
+  EXPECT_FALSE(detectors.of(0).verdict());
 }
 
 TEST(MismatchDetector, AllRanksNameDeviatingRank) {
-  Court court(3);
+  Detectors detectors(3);
   for (Rank place = 0; place < 3; ++place) {
-    court.of(place).remember(call(7, place == 1 ? 99 : 100));
+    detectors.of(place).remember(call(7, place == 1 ? 99 : 100));
   }
-  court.of(2).inquire(call(7, 100), {0.1});
+  detectors.of(2).inquire(call(7, 100), {0.1});
   for (Rank place = 0; place < 3; ++place) {
-    const auto verdict = court.of(place).verdict();
+    const auto verdict = detectors.of(place).verdict();
     ASSERT_TRUE(verdict) << place;
     EXPECT_EQ(verdict->culprits, std::vector<Rank>{11});
     EXPECT_NE(verdict->text.find("99"), std::string::npos) << verdict->text;
@@ -91,47 +91,47 @@ TEST(MismatchDetector, AllRanksNameDeviatingRank) {
 
 /// They agree on the call in which a wrong message arrived, but not on the previous one.
 TEST(MismatchDetector, ReportsFirstDifferingCall) {
-  Court court(3);
+  Detectors detectors(3);
   for (Rank place = 0; place < 3; ++place) {
-    court.of(place).remember(call(4, place == 2 ? 5 : 6));
-    court.of(place).remember(call(5, 8));
+    detectors.of(place).remember(call(4, place == 2 ? 5 : 6));
+    detectors.of(place).remember(call(5, 8));
   }
-  court.of(0).dispute(call(5, 8));
-  const auto verdict = final_verdict(court.of(0));
+  detectors.of(0).dispute(call(5, 8));
+  const auto verdict = final_verdict(detectors.of(0));
   ASSERT_TRUE(verdict);
   EXPECT_EQ(verdict->culprits, std::vector<Rank>{12});
   EXPECT_NE(verdict->text.find("#4"), std::string::npos) << verdict->text;
 }
 
 TEST(MismatchDetector, WaitsBrieflyForSilentRanks) {
-  Court court(3);
-  court.silent = 2;
-  court.of(0).remember(call(3, 100));
-  court.of(1).remember(call(3, 50));
-  court.of(0).inquire(call(3, 100), {0.1});
-  const auto verdict = final_verdict(court.of(0));
+  Detectors detectors(3);
+  detectors.silent = 2;
+  detectors.of(0).remember(call(3, 100));
+  detectors.of(1).remember(call(3, 50));
+  detectors.of(0).inquire(call(3, 100), {0.1});
+  const auto verdict = final_verdict(detectors.of(0));
   ASSERT_TRUE(verdict);
   EXPECT_EQ(verdict->culprits, (std::vector<Rank>{10, 11}));
 }
 
 TEST(MismatchDetector, ReportsWhenHistoryIsTooShort) {
-  Court court(2);
+  Detectors detectors(2);
   for (Rank place = 0; place < 2; ++place) {
-    court.of(place).remember(call(1, 100));
+    detectors.of(place).remember(call(1, 100));
   }
-  court.of(0).dispute(call(1, 100));
-  const auto verdict = final_verdict(court.of(0));
+  detectors.of(0).dispute(call(1, 100));
+  const auto verdict = final_verdict(detectors.of(0));
   ASSERT_TRUE(verdict);
   EXPECT_TRUE(verdict->culprits.empty());
   EXPECT_NE(verdict->text.find("too long ago"), std::string::npos) << verdict->text;
 }
 
 TEST(MismatchDetector, IgnoresForeignMessages) {
-  Court court(2);
-  court.of(0).remember(call(1, 100));
-  court.of(0).receive(5, call(1, 99), true);
-  EXPECT_EQ(court.sent, 0);
-  EXPECT_FALSE(court.of(0).verdict());
+  Detectors detectors(2);
+  detectors.of(0).remember(call(1, 100));
+  detectors.of(0).receive(5, call(1, 99), true);
+  EXPECT_EQ(detectors.sent, 0);
+  EXPECT_FALSE(detectors.of(0).verdict());
 }
 
 }  // namespace

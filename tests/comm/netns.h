@@ -192,7 +192,7 @@ struct HostRun {
   std::function<void(World&)> body;
   WorldOptions options{};
   /// Runs in the test's own process while the ranks run.
-  std::function<void()> meanwhile{};
+  std::function<void()> while_running{};
   /// Ranks that have not ended by then are killed.
   Seconds at_most{30.0};
 };
@@ -277,8 +277,8 @@ class RankProcesses {
   for (Rank r = 0; r < static_cast<Rank>(run.placement.size()); ++r) {
     ranks.start([&] { return detail::run_rank(run, r, secret); });
   }
-  if (run.meanwhile) {
-    run.meanwhile();
+  if (run.while_running) {
+    run.while_running();
   }
   return ranks.wait(run.at_most);
 }

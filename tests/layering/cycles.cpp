@@ -61,9 +61,9 @@ Places places_in(const fs::path& root) {
 /// include/.
 std::optional<std::string> resolve(const std::string& file, const std::string& include,
                                    const Places& places) {
-  const std::string beside =
+  const std::string sibling =
       (fs::path(file).parent_path() / include).lexically_normal().generic_string();
-  for (const std::string& candidate : {beside, "src/" + include, "include/" + include}) {
+  for (const std::string& candidate : {sibling, "src/" + include, "include/" + include}) {
     if (const auto found = places.find(candidate); found != places.end()) {
       return found->second;
     }

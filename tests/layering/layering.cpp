@@ -183,10 +183,10 @@ std::string Checker::folder_of_include(const File& file, const std::string& incl
     const auto owner = owners_.find(include.substr(std::string_view("trireme/").size()));
     return owner == owners_.end() ? "" : owner->second;
   }
-  const std::string beside =
+  const std::string sibling =
       (fs::path(file.name).parent_path() / include).lexically_normal().generic_string();
-  if (beside.starts_with("src/") && fs::exists(root_ / beside)) {
-    return table_.folder_of(beside.substr(std::string_view("src/").size()));
+  if (sibling.starts_with("src/") && fs::exists(root_ / sibling)) {
+    return table_.folder_of(sibling.substr(std::string_view("src/").size()));
   }
   return table_.folder_of(include);
 }

@@ -255,7 +255,7 @@ TEST(EarlyGathers, AreIdenticalOnAllRanks) {
 }
 
 /// Products between a communication op and the first instruction that needs it.
-std::int64_t products_beside(const Program& program, const Instruction& exchange) {
+std::int64_t overlapped_products(const Program& program, const Instruction& exchange) {
   const auto begin = &exchange - program.instructions.data();
   return std::count_if(program.instructions.begin() + begin,
                        program.instructions.begin() + exchange.done_before,
@@ -267,18 +267,18 @@ std::int64_t products_beside(const Program& program, const Instruction& exchange
 TEST(EarlyGathers, OverlapWithProducts) {
   const Case c{.mesh = "data=2", .zero = 3};
   const Program program = make_program(graphs_of(graph_for(c), plan_of(c)).front());
-  int beside = 0;
+  int overlapped = 0;
   for (const Instruction& instruction : program.instructions) {
     const bool gathers = instruction.op->name == "all_gather";
     const bool first =
         instruction.phase == Phase::Forward ? instruction.block <= 0 : instruction.block == 3;
     if (gathers && !first && instruction.block >= 0) {
-      EXPECT_GE(products_beside(program, instruction), 1)
+      EXPECT_GE(overlapped_products(program, instruction), 1)
           << program.buffer(instruction.inputs[0]).name << " in " << to_text(instruction.phase);
-      ++beside;
+      ++overlapped;
     }
   }
-  EXPECT_GE(beside, 3 * 12 + 3 * 4);
+  EXPECT_GE(overlapped, 3 * 12 + 3 * 4);
 }
 
 // A run.

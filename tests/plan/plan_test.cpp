@@ -203,7 +203,7 @@ TEST(Compression, RejectsInvalidText) {
   };
   for (const auto& [text, names] : wrong) {
     SCOPED_TRACE(text);
-    expect_error(ErrorKind::Usage, names, [&, asked = text] { (void)parse_compression(asked); });
+    expect_error(ErrorKind::Usage, names, [&, given = text] { (void)parse_compression(given); });
   }
 }
 

@@ -81,9 +81,9 @@ TEST(RunPage, SaysWhatRunDidNotRecord) {
   const XmlNode root = panels_of(run_page(std::span(&run, 1)));
   for (const std::string id : kPanels) {
     const std::string text = text_of(panel_named(root, id));
-    const bool said = text.find("Not recorded") != std::string::npos ||
-                      text.find("No steps yet") != std::string::npos;
-    EXPECT_EQ(said, id != "settings") << id << ": " << text;
+    const bool is_noted = text.find("Not recorded") != std::string::npos ||
+                          text.find("No steps yet") != std::string::npos;
+    EXPECT_EQ(is_noted, id != "settings") << id << ": " << text;
   }
 }
 

@@ -340,8 +340,8 @@ void Agreement::answer_waiting() {
   if (outcome_ != Outcome::Open) {
     return;
   }
-  if (const auto asked = waiting_.extract(coordinator()); !asked.empty()) {
-    on_prepare(asked.key(), asked.mapped());
+  if (const auto prepare = waiting_.extract(coordinator()); !prepare.empty()) {
+    on_prepare(prepare.key(), prepare.mapped());
   }
 }
 

@@ -264,7 +264,7 @@ bool TrainingRun::Impl::use_next() {
 }
 
 StepResult TrainingRun::Impl::take_step(Trace* trace) {
-  const auto meanwhile = [this] {
+  const auto while_computing = [this] {
     if (!device_->runs_inline()) {
       read_ahead();
     }
@@ -275,7 +275,7 @@ StepResult TrainingRun::Impl::take_step(Trace* trace) {
       *trace = {};
     }
     result = sync_ ? sync_->run_step(inputs_, targets_, trace)
-                   : trainer_.run_step(inputs_, targets_, trace, meanwhile);
+                   : trainer_.run_step(inputs_, targets_, trace, while_computing);
     overflows_ += result.overflowed ? 1 : 0;
   } while (result.overflowed);
   return result;

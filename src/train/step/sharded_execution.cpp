@@ -29,11 +29,11 @@ ShardedExecution::ShardedExecution(const CompiledPlan& compiled, Device& device,
 
 ShardedExecution::~ShardedExecution() = default;
 
-void ShardedExecution::run(Trace* trace, const std::function<void()>& meanwhile) {
+void ShardedExecution::run(Trace* trace, const std::function<void()>& while_computing) {
   if (trace != nullptr && communicator_ != nullptr) {
     communicator_->all().barrier();
   }
-  execution_->run(trace, meanwhile);
+  execution_->run(trace, while_computing);
 }
 
 std::optional<std::span<const std::byte>> ShardedExecution::shard_of(

@@ -53,7 +53,7 @@ class ShardedExecution {
   [[nodiscard]] double number(std::string_view output) const { return execution_->number(output); }
 
   /// With a trace, ranks start together so that their times are comparable.
-  void run(Trace* trace = nullptr, const std::function<void()>& meanwhile = nullptr);
+  void run(Trace* trace = nullptr, const std::function<void()>& while_computing = nullptr);
   [[nodiscard]] Execution& execution() { return *execution_; }
 
  private:

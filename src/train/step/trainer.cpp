@@ -98,7 +98,7 @@ void Trainer::write_ahead(std::span<const std::byte> inputs, std::span<const std
 }
 
 StepResult Trainer::run_step(std::span<const std::byte> inputs, std::span<const std::byte> targets,
-                             Trace* trace, const std::function<void()>& meanwhile) {
+                             Trace* trace, const std::function<void()>& while_computing) {
   const double rate = this->rate();
   const std::int64_t step = step_ + 1;
   if (!std::exchange(is_written_ahead_, false)) {
@@ -107,7 +107,7 @@ StepResult Trainer::run_step(std::span<const std::byte> inputs, std::span<const 
   }
   execution_->write("step", scalar_bytes(step));
   write_number("learning_rate", rate);
-  execution_->run(trace, meanwhile);
+  execution_->run(trace, while_computing);
   StepResult result;
   result.step = step;
   result.loss = execution_->number("loss");

@@ -72,11 +72,13 @@ class Trainer {
     return execution_->bytes_sent();
   }
 
-  /// Runs one step. Every rank passes the whole batch. A trace gets one span per kernel. `meanwhile` is called while the
-  /// device computes.
+  /// Runs one step. Every rank passes the whole batch. A trace gets one span per kernel. `while_computing` is called
+  /// while the device computes.
   StepResult run_step(std::span<const std::byte> inputs, std::span<const std::byte> targets,
-                      Trace* trace = nullptr, const std::function<void()>& meanwhile = nullptr);
-  /// Starts to copy the next step's batch, which must be the one that the next run_step() gets. For `meanwhile`.
+                      Trace* trace = nullptr,
+                      const std::function<void()>& while_computing = nullptr);
+  /// Starts to copy the batch of the next step; the next run_step() must get the same one. Call it from
+  /// `while_computing`.
   void write_ahead(std::span<const std::byte> inputs, std::span<const std::byte> targets);
   /// The same for a language model: tokens and targets [B,T].
   StepResult run_step(std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets,
