@@ -1,4 +1,4 @@
-// How long predicting the memory of a plan takes, beside compiling its programs; and that both give the same peak.
+// How long predicting the memory of a plan takes, compared with compiling its programs. Checks that both give the same peak.
 //
 //   memory_prediction_bench [--large]     --large: models and meshes that are too large to compile all ranks
 #include <algorithm>

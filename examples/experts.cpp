@@ -20,7 +20,7 @@ namespace {
 constexpr std::int32_t kSymbols = 64;
 constexpr std::int64_t kLength = 32;
 constexpr std::int64_t kBatch = 32;
-constexpr unsigned kNoise = 8;  // one symbol of so many is random
+constexpr unsigned kNoise = 8;  // one symbol in 8 is random
 
 // Each symbol is a random permutation, which maps the symbol before it to the one after it: 4096 facts that have nothing
 // in common. All symbols are equally frequent, alone and after any other one: the last symbol alone says nothing about the

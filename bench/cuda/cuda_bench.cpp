@@ -8,7 +8,7 @@
 // plan. One step is traced, with a pair of events around every kernel and without a CUDA graph; its kernels are summed up
 // by category. --plain leaves out the device's fusions; --deterministic takes kernels that give the same bits in each run.
 // --algorithms keeps what was timed, --table adds a row of results. MFU is of the device's dense bf16 peak on paper,
-// 989.5 TFLOP/s of an H100 or H200, with attention not halved for the mask, and halved beside it.
+// 989.5 TFLOP/s of an H100 or H200, with attention not halved for the mask; in a second column, halved.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -236,8 +236,8 @@ double median_of(std::vector<double> numbers) {
 /// FLOP/s of large products.
 struct ProductPeak {
   double best = 0;  ///< of the first ones
-  double sustained =
-      0;  ///< the median of the second after two seconds, when the device's power limits its clock
+  /// The median of the second after two seconds, when the device's power limits its clock.
+  double sustained = 0;
 };
 
 /// Of products of 8192 x 8192 matrices in bf16, of random numbers, 16 in a recording.

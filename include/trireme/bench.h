@@ -31,8 +31,8 @@ inline constexpr Rank kMaxBenchRanks = 64;
 struct BenchCase {
   Operation operation = Operation::Allreduce;
   Bytes bytes{};  ///< of the vector, as requested
-  std::int64_t count =
-      0;  ///< its elements; at least one per rank for operations with a block per rank
+  /// Elements of the vector; at least one per rank for operations with a block per rank.
+  std::int64_t count = 0;
   Method method{};
 };
 

@@ -35,10 +35,11 @@ struct UserReduction {
 
 /// In which order contributions are combined.
 enum class Order : std::uint8_t {
-  Any,  ///< any order: all ranks get the same bits (except with naive and whole-ring), but another another
-  ///< algorithm may return different bits
-  Fixed,  ///< one balanced tree over the ranks 0, 1, …: the same bits for every algorithm,
-          ///< transport and placement of ranks on hosts
+  /// Any order. All ranks get the same bits (except with naive and whole-ring); another algorithm may return others.
+  Any,
+  /// One balanced tree over the ranks 0, 1, …: the same bits for every algorithm, transport and placement of ranks on
+  /// hosts.
+  Fixed,
 };
 [[nodiscard]] std::string_view to_text(Order order);
 
@@ -63,8 +64,8 @@ struct Method {
 
 struct CallOptions {
   Reduction reduction = Reduction::Sum;
-  const UserReduction* user =
-      nullptr;  ///< instead of `reduction`; must live until the call completes
+  /// Instead of `reduction`; must live until the call completes.
+  const UserReduction* user = nullptr;
   Order order = Order::Any;
   Method method{};
   const char* site = "";  ///< TRIREME_HERE, for messages; a string with static lifetime

@@ -28,8 +28,8 @@ struct CommunicationUse {
   /// Bytes that this rank sends in one call, by the lower bounds of collectives; for a receive, bytes received.
   double bytes = 0;
   int calls = 0;
-  int overlapped =
-      0;  ///< calls that overlap: other instructions run between the start and the result's first use
+  /// Calls that overlap: other instructions run between the start and the result's first use.
+  int overlapped = 0;
 
   /// In all calls.
   [[nodiscard]] double sent() const noexcept { return op == "receive" ? 0 : bytes * calls; }

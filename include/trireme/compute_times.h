@@ -1,4 +1,4 @@
-// What kernels take in a simulation, by the rates of a device. Callable from any thread.
+// How long kernels take in a simulation, from the rates of a device. Callable from any thread.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,7 @@ struct ComputeRates {
 using ComputeTime = std::function<Seconds(const Signature& kernel, const Work& work)>;
 [[nodiscard]] ComputeTime compute_by(const ComputeRates& rates);
 
-/// By the rates that training reaches: matrix products by their shapes, fused attention without what its mask makes
+/// At the rates that training reaches: matrix products by their shapes, fused attention without what its mask makes
 /// unnecessary, everything else by the bytes that it moves. No kernel is shorter than `floor`, in which the host launches
 /// it.
 [[nodiscard]] ComputeTime compute_by(const KernelRates& rates, Seconds floor);

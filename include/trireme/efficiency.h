@@ -27,10 +27,10 @@ struct Efficiency {
   int units = 0;  ///< multiprocessors that share the tiles of a product; 0: waves do not matter
   int tile_rows = 128;     ///< of the tiles that one multiprocessor computes
   int tile_columns = 256;  ///< the same
-  double attention =
-      0.5;  ///< of the dense 16-bit peak: fused attention, counted with a causal mask
-  double scores =
-      0.35;  ///< of the same peak: the small batched products of attention that is not fused
+  /// Fused attention, as a share of the dense 16-bit peak, counted with a causal mask.
+  double attention = 0.5;
+  /// The small batched products of attention that is not fused, as a share of the same peak.
+  double scores = 0.35;
   double memory = 0.8;         ///< of the memory bandwidth: norms, activations, optimizers
   Seconds launch{60e-6};       ///< of the host: launching the kernels of one block's forward pass
   double node_links = 0.7;     ///< of the bandwidth of links in a node
@@ -38,9 +38,9 @@ struct Efficiency {
   /// How much longer a pass takes if several tensor groups share a node (1 < tensor < devices of a node): their ranks
   /// contend for host, memory and links, and wait for one another in their collectives. 0.1: 10 %.
   double contention = 0;
-  double overlap =
-      0.9;          ///< share of the computation that can overlap with data-parallel communication
-  Seconds step{0};  ///< per step: overhead independent of the plan
+  /// The share of the computation that can overlap with data-parallel communication.
+  double overlap = 0.9;
+  Seconds step{0};       ///< per step: overhead independent of the plan
   std::string source{};  ///< the measurement or runs behind it
 
   friend bool operator==(const Efficiency&, const Efficiency&) = default;

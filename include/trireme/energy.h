@@ -26,8 +26,8 @@ struct TimeWindow {
 
 struct WindowedJob {
   Seconds work{};  ///< running time in total
-  Seconds
-      restart{};  ///< lost at the start of each window but the first, such as for loading a checkpoint
+  /// Time lost at the start of each window but the first, for example to load a checkpoint.
+  Seconds restart{};
 };
 
 struct WindowedRun {

@@ -28,8 +28,8 @@ struct EvaluateOptions {
   ModelSourceOptions source{};
   /// Files, folders or "-"; empty: the run's validation data. Uses all of it.
   std::vector<std::string> data{};
-  std::optional<std::int64_t>
-      length{};  ///< tokens per sequence; if absent, the run's, or the context up to 1024
+  /// Tokens per sequence; if absent, the run's, or the context up to 1024.
+  std::optional<std::int64_t> length{};
   std::optional<std::int64_t> batch{};  ///< sequences at a time; if absent, the run's, or 8
   DataInput input{};
   Plan plan{};

@@ -37,7 +37,7 @@ class GroupCosts {
   /// Between neighbors of a group; over the network if the group has ranks on several nodes.
   [[nodiscard]] double message(const GroupShape& group, double bytes) const;
 
-  /// What starting a collective takes before data moves.
+  /// How long starting a collective takes before data moves.
   [[nodiscard]] double start() const noexcept { return start_; }
   [[nodiscard]] int devices_per_node() const noexcept { return devices_per_node_; }
 

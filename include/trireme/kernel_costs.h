@@ -17,8 +17,8 @@ namespace trireme::predict {
 struct KernelWork {
   std::string kernel{};  ///< "softmax", "einsum nt"
   std::string dtype{};
-  std::array<double, 5>
-      factors{};  ///< 1, FLOPs, bytes of the first input, of the others, of the results
+  /// In order: 1, FLOPs, and the bytes of the first input, the other inputs and the results.
+  std::array<double, 5> factors{};
 };
 [[nodiscard]] KernelWork kernel_work(const Signature& signature);
 

@@ -1,4 +1,4 @@
-// KernelRates: what kernels take on a device at the rates that training reaches, in closed form.
+// KernelRates: how long kernels take on a device at the rates that training reaches, in closed form.
 //
 // Immutable; any thread.
 #pragma once
@@ -24,9 +24,9 @@ class KernelRates {
 
   /// A product of M x K by K x N; see Efficiency.
   [[nodiscard]] double matmul(double m, double n, double k) const;
-  /// Reading and writing so many bytes of memory.
+  /// Reading and writing this many bytes of memory.
   [[nodiscard]] double moving(double bytes) const;
-  /// Fused attention of so many FLOPs, without those that the mask makes unnecessary. At least 16 bits wide.
+  /// Fused attention of this many FLOPs, without those that the mask makes unnecessary. At least 16 bits wide.
   [[nodiscard]] double fused_attention(double flops) const;
   /// The products of attention that is not fused.
   [[nodiscard]] double score_products(double flops) const;

@@ -46,12 +46,12 @@ struct ListSchedule {
   std::vector<Slot> slots{};  ///< by task
   Seconds makespan{};
   Seconds work{};  ///< of all tasks: the makespan on one device
-  Seconds
-      critical_path{};  ///< the longest chain: the makespan on as many devices as there are tasks
+  /// The longest chain: the makespan on as many devices as there are tasks.
+  Seconds critical_path{};
 
-  /// No schedule on so many devices is shorter.
+  /// No schedule on this many devices is shorter.
   [[nodiscard]] Seconds lower_bound() const;
-  /// No list schedule on so many devices is longer.
+  /// No list schedule on this many devices is longer.
   [[nodiscard]] Seconds upper_bound() const;
   /// The share of the devices' time that is used.
   [[nodiscard]] double utilization() const;

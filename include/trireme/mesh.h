@@ -16,8 +16,8 @@
 namespace trireme {
 
 struct MeshAxis {
-  std::string
-      name{};  ///< data, tensor, context, expert, pipe, or any word of letters, digits, '-' and '_'
+  /// One of data, tensor, context, expert and pipe, or any other word of letters, digits, '-' and '_'.
+  std::string name{};
   int size = 1;
   friend bool operator==(const MeshAxis&, const MeshAxis&) = default;
 };

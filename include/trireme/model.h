@@ -51,8 +51,8 @@ struct ModelConfig {
   std::int64_t experts = 1;
   std::int64_t mixture_every = 1;
   std::int64_t experts_per_token = 2;
-  double capacity_factor =
-      1.25;  ///< capacity of an expert per sequence, relative to an even share; 0: no token is ever dropped
+  /// The capacity of an expert per sequence, relative to an even share; 0: no token is ever dropped.
+  double capacity_factor = 1.25;
   double balance_loss = 0.01;  ///< weight of the auxiliary loss
   /// The auxiliary loss is the mean over this many equal parts of the batch; 0: over the micro-batches of a training
   /// plan, or 1 without a plan.

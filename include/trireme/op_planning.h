@@ -3,7 +3,7 @@
 // row and from the collectives between placements. choose_strategies() solves it; the answer is a plan that places every
 // value, which `trireme train --plan` runs.
 //
-// Nothing here knows data or tensor parallelism: they come out. Pure; any thread.
+// Nothing here refers to data or tensor parallelism: both result from the search. Pure; any thread.
 #pragma once
 
 #include <optional>

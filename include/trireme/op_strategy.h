@@ -14,8 +14,8 @@ using AxisDims = std::vector<int>;
 /// One way to make a value, or to compute an op.
 struct OpStrategy {
   std::vector<AxisDims> inputs{};  ///< as read, by input of the op
-  std::vector<AxisDims>
-      outputs{};       ///< after partial results are reduced; of a stored value: itself
+  /// By output of the op, after partial results are reduced. For a stored value: the value itself.
+  std::vector<AxisDims> outputs{};
   AxisDims factors{};  ///< by axis: the factor that is sharded; -1: none
   double seconds = 0;  ///< forward, backward and update, with the reduction of partial results
   double bytes = 0;    ///< of a device: what is kept of the outputs

@@ -49,11 +49,13 @@ struct PipelineTask {
 /// Which weights a micro-batch uses. A Backward always uses those of its Forward; if an Update
 /// comes between the two, the older version is kept (stashed).
 enum class WeightVersions {
-  Single,    ///< no micro-batch of a stage is in flight at its Update, so there is one version, as
-             ///< in training on one device
-  Newest,    ///< a Forward reads the newest version of its stage (PipeDream)
-  Previous,  ///< micro-batches that the (g+1)-th Update includes read version g-1 (0 for g = 0), on
-             ///< every stage: always one behind (PipeDream-2BW)
+  /// No micro-batch of a stage is in flight at its Update: there is one version, as in training on one device.
+  Single,
+  /// A Forward reads the newest version of its stage (PipeDream).
+  Newest,
+  /// Micro-batches that the (g+1)-th Update includes read version g-1 (0 for g = 0), on every stage: always one behind
+  /// (PipeDream-2BW).
+  Previous,
 };
 
 struct PipelineTable {
@@ -66,9 +68,7 @@ struct PipelineTable {
   std::vector<std::vector<int>> placement;       ///< by copy and stage: the rank that has it
   std::vector<std::vector<PipelineTask>> tasks;  ///< by rank, in order
 
-  [[nodiscard]] int rank_of(int copy, int stage) const {
-    return placement[static_cast<std::size_t>(copy)][static_cast<std::size_t>(stage)];
-  }
+  [[nodiscard]] int rank_of(int copy, int stage) const { return placement[copy][stage]; }
   friend bool operator==(const PipelineTable&, const PipelineTable&) = default;
 };
 
@@ -111,8 +111,8 @@ struct PipelineDurations {
   double backward_input = 1;
   double backward_weight = 1;
   double update = 0;
-  double message = 0;  ///< from the end of a task to the start of a dependent task on another rank;
-                       ///< keeps neither busy
+  /// From the end of a task to the start of a dependent task on another rank; keeps neither busy.
+  double message = 0;
   friend bool operator==(const PipelineDurations&, const PipelineDurations&) = default;
 };
 

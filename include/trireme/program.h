@@ -44,8 +44,8 @@ struct Buffer {
   Category category = Category::Activation;
   Origin origin = Origin::Node;
   std::int64_t offset = 0;
-  std::int32_t storage =
-      -1;  ///< buffers with the same number are the same memory at different times
+  /// Buffers with the same number are the same memory at different times.
+  std::int32_t storage = -1;
   /// The first and last instructions that use it; `first` is -1 if it is kept between steps.
   std::int32_t first = -1;
   std::int32_t last = -1;
@@ -75,9 +75,7 @@ struct Program {
   std::vector<NamedBuffer> outputs{};
   Bytes arena{};  ///< of all buffers; excludes the device's workspace
 
-  [[nodiscard]] const Buffer& buffer(BufferId id) const {
-    return buffers.at(static_cast<std::size_t>(id.index));
-  }
+  [[nodiscard]] const Buffer& buffer(BufferId id) const { return buffers.at(id.index); }
   /// An input, parameter or state by its name, else an output. Throws Error(Usage) naming the nearest match.
   [[nodiscard]] BufferId find(std::string_view name) const;
 };

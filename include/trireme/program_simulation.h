@@ -25,7 +25,7 @@
 
 namespace trireme::simulate {
 
-/// A collective of these ranks on a vector of so many bytes, whole on one side of the operation.
+/// A collective of these ranks on a vector of this many bytes, whole on one side of the operation.
 struct CollectiveCall {
   const Signature& op;
   Operation operation{};
@@ -36,7 +36,7 @@ struct CollectiveCall {
 /// One host instead of the cluster's devices and links, with as many ranks as there are programs.
 struct SimulatedHost {
   SharedCores cores{};
-  /// What communication takes if nothing else uses the cores.
+  /// How long communication takes if nothing else uses the cores.
   std::function<Seconds(const CollectiveCall&)> collective{};
   std::function<Seconds(Bytes)> message{};
   Seconds start{};  ///< what starting a communication op costs the rank itself

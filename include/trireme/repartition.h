@@ -42,8 +42,8 @@ struct Repartition {
   MatrixLayout from = MatrixLayout::Replicated;
   MatrixLayout to = MatrixLayout::Replicated;
   TensorType type{};  ///< of the whole matrix
-  std::vector<Program>
-      programs{};  ///< by rank: input "x", its part in `from`; output "y", its part in `to`
+  /// By rank: input "x", its part in `from`; output "y", its part in `to`.
+  std::vector<Program> programs{};
   /// "all_gather", "all_to_all", "all_reduce", "reduce_scatter"; "slice" and "pad" are local; "" if nothing changes.
   std::string op{};
   std::vector<std::int64_t> sent{};  ///< bytes, by rank

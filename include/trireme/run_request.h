@@ -14,8 +14,8 @@ namespace trireme {
 
 struct RunRequest {
   RunOptions run{};  ///< without its plan
-  std::vector<std::string>
-      given{};  ///< names of the settings given; a resumed run keeps its others
+  /// The names of the settings that were given; a resumed run keeps its others.
+  std::vector<std::string> given{};
   PlanOptions plan{};
   LaunchedRank launched{};  ///< this process, if another program starts the ranks
 };

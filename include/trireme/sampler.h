@@ -3,7 +3,7 @@
 // - even: the samples are split into shards, one per worker;
 // - overlapping: each sample is in the shards of R workers, so that any R-1 of them may fail;
 // - lists: a master assigns samples to each worker;
-// - pool: a master hands the next samples to whichever worker asks, so that fast workers do more.
+// - pool: a master hands the next samples to whichever worker requests them, so that fast workers do more.
 //
 //   while (!(batch = sampler.take(32)).empty()) {   // empty: the epoch is over
 //     train_on(batch);
@@ -138,7 +138,7 @@ class SampleMaster {
   SampleMaster(const SampleMaster&) = delete;
   SampleMaster& operator=(const SampleMaster&) = delete;
 
-  /// One epoch in which whichever worker asks gets the next samples of the order. Returns once all are consumed and the
+  /// One epoch in which each request gets the next samples of the order. Returns once all are consumed and the
   /// workers have been notified, or no worker is left. Throws Error(Usage) if there are no samples.
   ServeReport serve_pool(const PoolOptions& options);
   /// One epoch in which each rank gets the samples of its own list, in this order. Lists may overlap. Samples left by a

@@ -27,8 +27,8 @@ struct TokenizeSummary {
   Bytes text{};
   std::int64_t tokens = 0;
   std::int64_t vocabulary = 0;
-  int token_bytes =
-      2;  ///< of a token in the file: 2, or 4 if the vocabulary has more than 65536 tokens
+  /// Bytes of a token in the file: 2, or 4 if the vocabulary has more than 65536 tokens.
+  int token_bytes = 2;
 };
 
 /// Writes llm.c's format (see docs/data.md): all of the file or, if it fails, nothing. Throws Error(Usage) that names the

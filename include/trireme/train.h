@@ -128,8 +128,8 @@ struct StepReport {
   std::optional<double> loss_scale{};  ///< after the step, if the loss is scaled
   std::optional<double> validation{};  ///< if measured after this step
   std::optional<SyncState> sync{};     ///< if each worker has its own model
-  std::vector<ExpertLoad>
-      experts{};  ///< of each block with experts, unless each worker has its own model
+  /// One for each block with experts; empty if each worker has its own model.
+  std::vector<ExpertLoad> experts{};
 };
 
 /// The lowest validation loss of a run.
@@ -204,7 +204,7 @@ struct RunOptions {
   std::string resume{};
   std::string export_folder{};          ///< train() exports the model into it
   std::optional<Bytes> memory_limit{};  ///< per rank; if absent, the machine's available memory
-  /// Space left on the disk of a folder; if empty, the file system is asked.
+  /// Space left on the disk of a folder; if empty, that of the file system.
   std::function<Bytes(const std::string& folder)> free_disk_space{};
   RankKind rank_kind = RankKind::Processes;
   RunServers servers{};

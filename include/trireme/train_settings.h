@@ -31,8 +31,8 @@ struct TrainSettings {
   std::vector<std::string> data{};
   /// The same for validation; none: the fraction `validation` of the data
   std::vector<std::string> validation_data{};
-  std::string
-      tokenizer{};  ///< a tokenizer.json; "": the one in the model's folder, or one byte per token
+  /// A tokenizer.json; "": the one in the model's folder, or one byte per token.
+  std::string tokenizer{};
   /// Number of tokens; 0: the model's, the tokenizer's, or for a preset on token files GPT-2's or Llama 3's
   std::int64_t vocabulary = 0;
   std::int64_t batch = 16;
@@ -47,8 +47,8 @@ struct TrainSettings {
   std::string experts{};     ///< see parse_experts; "": as in the model
   double validation = 0.05;  ///< fraction of the data, without validation_data
   std::string dtype = "f32";
-  std::string master =
-      "f32";  ///< for bf16 and f16: the optimizer updates f32 master weights; or "none"
+  /// For bf16 and f16: the optimizer updates f32 master weights; or "none".
+  std::string master = "f32";
   double loss_scale = LossScaling{}.initial;  ///< for f16: the initial loss scale
   std::string recompute = "none";             ///< see parse_recompute; a plan overrides it
   std::uint64_t seed = 1;
@@ -57,8 +57,8 @@ struct TrainSettings {
   std::int64_t keep = 3;             ///< number of checkpoints to keep
   std::int64_t validate_every = 0;   ///< steps between validations; 0: one at the end
   bool keep_best = false;            ///< also keep the checkpoint with the lowest validation loss
-  std::int64_t patience =
-      0;  ///< validations without a new lowest loss before the run stops; 0: never
+  /// Validations without a new lowest loss before the run stops; 0: never.
+  std::int64_t patience = 0;
   bool tensorboard = false;  ///< also write event files for TensorBoard
   // Execution. `trireme train` converts these to RunOptions, and a run stores them; other programs may ignore them.
   std::int64_t threads = 0;           ///< compute threads per rank; 0: all cores

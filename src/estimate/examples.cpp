@@ -351,7 +351,7 @@ Example resnet() {
                                fmt::format("{:.1f} %", 100 * time.count / compute)));
   };
   return {.name = "resnet50",
-          .title = "ResNet-50 on 256 V100s: what gradients cost on the way",
+          .title = "ResNet-50 on 256 V100s: what moving gradients costs",
           .given = {given("gradients", 0.1e9, "0.1 GB"), given("workers", workers, "256"),
                     given("computation", compute, "0.33 s a step"),
                     given("bandwidth", link.count, "300 GB/s")},

@@ -36,8 +36,8 @@ struct Outline {
     bool is_collective = false;
     bool is_sum = false;
     std::int64_t tag = -1;  ///< of a receive
-    std::int64_t until =
-        -1;  ///< of a send: the tag of the receive that it is waited for with; -1: none
+    /// Of a send: the tag of the receive with which it is waited for; -1: none.
+    std::int64_t until = -1;
     std::uint32_t operands = 0;  ///< where its inputs, then its outputs, begin in Outline::operands
     std::uint32_t inputs = 0;    ///< how many
     std::uint32_t outputs = 0;

@@ -44,9 +44,8 @@ class Buckets {
   [[nodiscard]] std::vector<Bucket> take();
 
  private:
-  std::int64_t large_ =
-      64
-      << 10;  ///< from here on an all-reduce runs separately: a bucket would copy more than it saves
+  /// Bytes from which a gradient is reduced separately: a bucket would copy more than it saves.
+  std::int64_t large_ = 64 << 10;
   std::int64_t full_ = 1 << 20;
   std::vector<Bucket> open_;
 };

@@ -59,12 +59,12 @@ class Messages {
   std::map<std::pair<int, Instance>, std::vector<std::size_t>> by_maker_;
   std::map<std::pair<int, int>, std::vector<std::size_t>> by_task_;    ///< of the reader
   std::map<std::pair<int, int>, std::vector<std::size_t>> by_making_;  ///< by task of the maker
-  std::vector<Known>
-      known_by_sender_;  ///< by message: its sender's knowledge before the task that produced it
+  /// By message: its sender's knowledge before the task that produced it.
+  std::vector<Known> known_by_sender_;
   IndexedVector<int, Known> known_;  ///< by place, so far
   IndexedVector<int, int> begun_;    ///< likewise: tasks
-  IndexedVector<int, std::vector<std::size_t>>
-      open_;  ///< likewise: sends whose receive may not be posted
+  /// By place: sends whose receive may not have been posted.
+  IndexedVector<int, std::vector<std::size_t>> open_;
 };
 
 }  // namespace trireme::partition

@@ -41,8 +41,8 @@ struct Placed {
   std::vector<PlacedStep> steps{};
   std::vector<CopyId> outputs{};  ///< as the graph's
   std::vector<CopyId> updates{};  ///< likewise: the values, laid out as their targets
-  IndexedVector<ValueId, int>
-      home{};  ///< by value: the stage of a parameter or state; -1: not used, or an input
+  /// By value: the stage of a parameter or state; -1: not used, or an input.
+  IndexedVector<ValueId, int> home{};
 
   [[nodiscard]] const Axes& axes() const { return placements.axes; }
   [[nodiscard]] int micro() const { return placements.micro; }

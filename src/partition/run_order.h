@@ -130,8 +130,8 @@ class RunOrder {
   bool joint_ = false;               ///< updates of one stage need something of others'
   IndexedVector<int, std::vector<std::vector<Turn>>> turns_;  ///< by place and task
   std::set<std::tuple<int, std::size_t, int>> begun_;         ///< place, step, instance
-  std::map<std::tuple<int, PipelineWork, int, int>, int>
-      tasks_done_;                                   ///< stage, work, copy, update
+  /// By stage, work, copy and update.
+  std::map<std::tuple<int, PipelineWork, int, int>, int> tasks_done_;
   std::map<std::pair<int, int>, int> updates_done_;  ///< by place and update
 };
 

@@ -120,8 +120,8 @@ class ChimeraRun {
 
   PipelineTable table_;
   Preference preference_;
-  IndexedArray<PipelineWork, std::array<IndexedVector<int, int>, kCopies>, 2>
-      counts_{};                       ///< by work, copy, stage
+  /// By work, copy and stage.
+  IndexedArray<PipelineWork, std::array<IndexedVector<int, int>, kCopies>, 2> counts_{};
   IndexedVector<int, int> in_flight_;  ///< by rank: micro-batches between forward and backward
 };
 

@@ -92,8 +92,8 @@ class PipelineIndex {
 
   const PipelineTable& table_;
   std::array<IndexedVector<std::int64_t, PipelinePlace>, 3> places_;  ///< by key(): of each kind
-  IndexedVector<std::int64_t, std::vector<int>>
-      updates_;  ///< by stage_key(): micro-batches, ascending
+  /// By stage_key(): micro-batches, ascending.
+  IndexedVector<std::int64_t, std::vector<int>> updates_;
 };
 
 /// Visits every task in topological order, with visit(PipelinePlace). Returns the number of tasks

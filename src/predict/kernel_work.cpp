@@ -13,8 +13,8 @@ bool has(const std::string& letters, char letter) {
 /// A matrix product as its kernel sees it: the last dimension of the result is one of the second operand.
 struct Product {
   bool swapped = false;  ///< the operands
-  std::string
-      layout{};  ///< "nn", "nt", …: whether the last dimension is the summed one in a, the result's in b
+  /// "nn", "nt", …: whether the last dimension is the summed one in a, the result's in b.
+  std::string layout{};
 };
 
 Product product_of(const Signature& signature) {

@@ -24,7 +24,7 @@ bool is_packed(const Signature& s) {
   return blocks && !outermost("dimension", s.inputs.front());
 }
 
-/// What communication takes on the host, as a training run does it: directly through shared memory, from private
+/// How long communication takes on the host, as a training run does it: directly through shared memory, from private
 /// buffers.
 class HostCommunication {
  public:

@@ -136,8 +136,8 @@ class Waits {
   const Outline& outline_;
   std::int32_t end_;
   IndexedVector<std::int32_t, std::int32_t> done_before_;
-  std::map<std::int64_t, std::int32_t>
-      received_;  ///< by tag: the instruction before which its receive completes
+  /// By tag: the instruction before which the receive completes.
+  std::map<std::int64_t, std::int32_t> received_;
 };
 
 }  // namespace

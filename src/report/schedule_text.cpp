@@ -16,8 +16,8 @@ using simulate::NetworkReport;
 using simulate::ScheduleReport;
 
 constexpr std::size_t kMaxPrintedSteps = 24;
-constexpr std::size_t kMaxListedMessages =
-    12;  ///< messages of one step, if they do not fit into columns
+/// Messages of one step, if they do not fit into columns.
+constexpr std::size_t kMaxListedMessages = 12;
 
 /// "1 MiB in 8 blocks of 128 KiB"
 std::string payload_text(const ScheduleReport& report) {

@@ -37,8 +37,8 @@ struct OperandPlace {
 
 struct ExchangeLayout {
   std::optional<OperandPlace> source{};  ///< the data to send; absent: this rank only receives
-  std::optional<OperandPlace>
-      target{};  ///< the destination of received data; absent: this rank only sends
+  /// The destination of received data; absent: this rank only sends.
+  std::optional<OperandPlace> target{};
   std::optional<BlockedTensor> packed{};    ///< the input is packed into the source block by block
   std::optional<BlockedTensor> unpacked{};  ///< the target is unpacked into the output
   /// The operation may have one buffer as its source and its target.

@@ -203,7 +203,7 @@ TEST(Agreement, ExcludesMemberThatMostAccuse) {
   for (Rank place = 0; place < 4; ++place) {
     cluster.start(place);
   }
-  // Members 2 and 3 declared member 0 dead, and told it; member 1 noticed nothing.
+  // Members 2 and 3 declared member 0 dead, and notified it; member 1 noticed nothing.
   for (const Rank accuser : {2, 3}) {
     cluster.see(accuser, 0, Standing::Silent);
     cluster.see(0, accuser, Standing::GaveUpOnUs);
@@ -215,7 +215,7 @@ TEST(Agreement, ExcludesMemberThatMostAccuse) {
   }
 }
 
-/// Member 1 declared member 0 dead, and told it; the others noticed nothing.
+/// Member 1 declared member 0 dead, and notified it; the others noticed nothing.
 void accuse_first(Cluster& cluster, Standing as_first_sees_it) {
   for (Rank place = 0; place < cluster.size(); ++place) {
     cluster.start(place);
@@ -324,7 +324,7 @@ class Course {
   }
 
   /// What a would learn about b now: its death only over a working link, its silence only over one that is cut. A
-  /// member that declares another dead tells it, and is believed at once or later.
+  /// member that declares another dead notifies it, and is believed at once or later.
   void notice(Rank a, Rank b) {
     if (a == b || cluster_.is_killed(a)) {
       return;

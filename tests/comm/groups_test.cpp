@@ -58,7 +58,7 @@ TEST_P(OnEveryTransport, OnlyMembersCallSubset) {
   });
 }
 
-/// Groups of one rank come and go beside a split; the split's messages are its own.
+/// Groups of one rank are created and destroyed during a split, whose messages stay separate.
 TEST_P(OnEveryTransport, SubsetDoesNotDisturbEarlierSplit) {
   run_ranks(GetParam(), 2, [](World& world) {
     Group halves = world.all().split(0, world.rank());

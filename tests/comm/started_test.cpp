@@ -107,7 +107,7 @@ TEST_P(Started, RejectsCountsWhoseSumWrapsAround) {
   });
 }
 
-/// Started work does not take quadratic time: the bound is far above what it takes, and far below what it would.
+/// Started work does not take quadratic time: the bound is far above linear time and far below quadratic time.
 TEST_P(Started, ThousandsOfStartedCallsAndMessagesComplete) {
   constexpr std::size_t kMany = 5000;
   run_ranks(GetParam(), 2, [](World& world) {

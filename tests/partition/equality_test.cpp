@@ -1,5 +1,5 @@
 // Any plan computes the same as one device: losses and everything that is kept, after 5 steps, to 1e-10. So do devices
-// that the host reaches only by copies, with exchanges beside kernels, and devices that fuse.
+// that the host reaches only by copies, with exchanges that overlap with kernels, and devices that fuse.
 #include <cmath>
 #include <cstdint>
 #include <map>

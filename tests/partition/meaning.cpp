@@ -74,8 +74,8 @@ struct Place {
 struct UnderWay {
   std::size_t at = 0;
   Place place{};
-  std::vector<std::pair<BufferId, std::uint64_t>> untouched{};  ///< which must be unchanged at the
-                                                                ///< end
+  /// Buffers that must be unchanged at the end.
+  std::vector<std::pair<BufferId, std::uint64_t>> untouched{};
 };
 
 class Symbols {

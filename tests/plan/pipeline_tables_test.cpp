@@ -225,7 +225,7 @@ TEST(PipelineTime, CountsUpdateTime) {
   EXPECT_NEAR(timing.bubble, 1 - (4 * 15.0) / (4 * 21), kExact);
 }
 
-// A message counts once on the way to each next rank and once on the way back.
+// A message counts once for each hop forward and once for each hop back.
 TEST(PipelineTime, CountsMessages) {
   PipelineDurations durations = kEqual;
   durations.message = 0.5;

@@ -1,4 +1,4 @@
-// Op-level plans of real graphs: the known ways to parallelize come out, the choice is the best of all, and the plan trains
+// Op-level plans of real graphs: the known ways to parallelize are found, the choice is the best of all, and the plan trains
 // as one device does.
 #include "trireme/op_planning.h"
 

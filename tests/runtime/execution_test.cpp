@@ -29,7 +29,7 @@ constexpr Rank kRanks = 2;
 constexpr int kSteps = 4;
 constexpr int kExchanges = 6;
 
-/// Exchanges with blocks that are and are not contiguous, of unequal length, with kernels beside them. A step changes
+/// Exchanges with blocks that are and are not contiguous, of unequal length, that overlap with kernels. A step changes
 /// the parameter.
 Program program_of(Rank rank) {
   const std::string mine = fmt::format("group=\"data\" ranks=2 index={}", rank);

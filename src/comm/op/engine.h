@@ -127,8 +127,8 @@ class Engine {
   std::atomic<bool> has_incoming_{false};
   std::atomic<bool> stopping_{false};
   std::atomic<std::int64_t> unfinished_{0};
-  std::map<const void*, std::int64_t> busy_
-      TRIREME_GUARDED_BY(mutex_);  ///< unfinished jobs by line
+  /// The number of unfinished jobs, by line.
+  std::map<const void*, std::int64_t> busy_ TRIREME_GUARDED_BY(mutex_);
   // Used only by the lane. Only the first job of a line runs; all messages do.
   std::map<const void*, Line> lines_;
   std::list<std::shared_ptr<Job>> messages_;

@@ -15,9 +15,9 @@ namespace trireme::comm {
 
 class SendOp : public Op {
  public:
-  /// Posts the message. The context and the data must live until it is done. Patient: a long message waits until the
-  /// receiver requests it; otherwise it is sent after a while anyway.
+  /// A patient long message waits until the receiver requests it; an impatient one is sent after a while anyway.
   enum class Patience : std::uint8_t { Patient, Impatient };
+  /// Posts the message. The context and the data must live until it is done.
   SendOp(const OpContext& context, std::span<const std::byte> data, DType dtype, Rank to,
          std::int32_t tag, Patience patience);
   ~SendOp() override;

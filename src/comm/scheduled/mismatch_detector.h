@@ -63,10 +63,10 @@ class MismatchDetector {
   std::atomic<bool> has_dispute_{false};
   Mutex mutex_;
   std::vector<Record> remembered_ TRIREME_GUARDED_BY(mutex_);  ///< by number; empty at first
-  IndexedVector<Rank, std::uint64_t> reached_
-      TRIREME_GUARDED_BY(mutex_);  ///< by place: the last call reported
-  IndexedVector<Rank, Witness> witnesses_
-      TRIREME_GUARDED_BY(mutex_);                          ///< of the disputed call, by place
+  /// By place: the last call that the rank reported.
+  IndexedVector<Rank, std::uint64_t> reached_ TRIREME_GUARDED_BY(mutex_);
+  /// By place: the rank's call in the dispute.
+  IndexedVector<Rank, Witness> witnesses_ TRIREME_GUARDED_BY(mutex_);
   std::uint64_t disputed_ TRIREME_GUARDED_BY(mutex_) = 0;  ///< its number; 0: none
   Clock::time_point disputed_since_ TRIREME_GUARDED_BY(mutex_);
 };

@@ -87,8 +87,8 @@ class ScheduledOp : public Op {
 
   Call barrier_{};
   Geometry no_data_{};
-  std::unique_ptr<DirectOp> handshake_;  ///< checks that all agree, if ranks see one another's
-                                         ///< memory
+  /// Checks that all agree, if ranks see one another's memory.
+  std::unique_ptr<DirectOp> handshake_;
 
   Scratch scratch_;
   const std::byte* input_ = nullptr;

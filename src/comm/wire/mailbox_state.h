@@ -114,8 +114,8 @@ struct Peer {
   std::uint32_t next_serial = 0;
   std::uint64_t pieces_out = 0;  ///< assigned to the streams, excluding control messages
   std::uint64_t pieces_in = 0;   ///< received, likewise
-  std::optional<std::uint64_t>
-      last_piece;  ///< how many arrive in total, once the peer has reported it
+  /// How many pieces arrive in total, once the peer has reported it.
+  std::optional<std::uint64_t> last_piece;
   bool checksums = false;
   /// When the first of its streams closed.
   std::optional<std::chrono::steady_clock::time_point> closing;

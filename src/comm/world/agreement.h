@@ -162,8 +162,8 @@ class Agreement {
   Rank me_;
   std::vector<std::byte> payload_;
   IndexedVector<Rank, Standing> seen_;
-  IndexedVector<Rank, std::optional<Joined>>
-      joined_;               ///< by place; this member's is what it announced
+  /// By place: what the member announced.
+  IndexedVector<Rank, std::optional<Joined>> joined_;
   std::uint64_t round_ = 0;  ///< the latest one seen
   Ballot promised_{};
   Ballot accepted_{};

@@ -33,8 +33,8 @@ class Agreements {
 
   struct State {
     Agreement::Outcome outcome = Agreement::Outcome::Open;
-    std::vector<Rank>
-        members{};  ///< world ranks that continue, once decided, in the order of the group
+    /// World ranks that continue, once decided, in the order of the group.
+    std::vector<Rank> members{};
     std::vector<std::vector<std::byte>> payloads{};
     std::string reason{};         ///< why this rank is refused
     std::vector<Rank> missing{};  ///< world ranks that are alive but have not joined

@@ -163,9 +163,9 @@ class WorldCore {
   std::vector<Retired> retired_ TRIREME_GUARDED_BY(mutex_);
   std::atomic<bool> has_failures_{false};
   // Of peers behind a network, by rank, in nanoseconds of the steady clock.
-  IndexedVector<Rank, std::atomic<std::int64_t>> heard_;  ///< when its last bytes arrived
-  IndexedVector<Rank, std::atomic<std::int64_t>>
-      beaten_;  ///< when its last heartbeat datagram arrived
+  IndexedVector<Rank, std::atomic<std::int64_t>> heard_;  ///< when the peer's last bytes arrived
+  /// When the peer's last heartbeat datagram arrived.
+  IndexedVector<Rank, std::atomic<std::int64_t>> beaten_;
   /// After this process stalled: the peer may have declared this rank dead, unless it sends something after this time.
   IndexedVector<Rank, std::atomic<std::int64_t>> doubted_until_;
   std::atomic<std::int64_t> last_tick_{0};

@@ -15,7 +15,7 @@ struct ScheduleDrawing {
 };
 
 /// The schedule as a diagram: ranks across, time down. Before the first and after each step, every
-/// rank's blocks, colored by what they contain; arrows for the messages; beside each step its time
+/// rank's blocks, colored by what they contain; arrows for the messages; next to each step its time
 /// and how many ranks send or idle. Throws Error(Usage) if there are too many ranks, blocks or
 /// steps for a picture.
 [[nodiscard]] std::string schedule_svg(const Schedule& schedule, const ScheduleDrawing& drawing);

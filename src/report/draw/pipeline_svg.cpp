@@ -262,7 +262,7 @@ std::string pipeline_svg(const PipelineReport& report) {
   const std::string title = fmt::format("{} over {} ranks, {} micro-batches", report.table.name,
                                         report.table.ranks, report.table.microbatches);
   const std::string subtitle = fmt::format(
-      "time {:.6g}, bubble {:.1f} %; beside each rank: the most micro-batches whose activations it "
+      "time {:.6g}, bubble {:.1f} %; at each rank: the most micro-batches whose activations it "
       "keeps",
       report.timing.makespan, 100 * report.timing.bubble);
   return PipelineArtist({&report}).draw(title, subtitle);

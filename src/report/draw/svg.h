@@ -63,8 +63,8 @@ struct Stroke {
 struct TextStyle {
   double size = 12;
   std::string_view color = "#1b1f24";
-  std::string_view anchor = "start";  ///< start, middle or end: which part of the text is at the
-                                      ///< point
+  /// Which part of the text is at the point: start, middle or end.
+  std::string_view anchor = "start";
   std::string_view weight = "normal";
   double halo = 0;  ///< width of a white rim that keeps the text readable on top of lines
 };

@@ -28,8 +28,8 @@ struct RankRows {
   int ranks = 1;
   int microbatches = 1;
   std::int64_t batch = 1;  ///< examples per step
-  std::int64_t windows =
-      0;  ///< per rank and epoch, available on all ranks; a multiple of its share of the batch
+  /// Windows per rank and epoch that all ranks have; a multiple of a rank's share of the batch.
+  std::int64_t windows = 0;
   std::size_t row_bytes = 0;
 };
 /// Batches whose rows for this rank come from `own`, in its order. The other rows are unchanged: this rank does not use

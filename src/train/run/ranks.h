@@ -83,8 +83,8 @@ class Ranks {
   int worker_;
   std::unique_ptr<Communicator> communicator_;
   std::optional<Group> all_;  ///< if there is a world
-  std::optional<Group>
-      counterparts_;  ///< with parameter servers the same group as all_, which fails as a whole
+  /// With parameter servers, the same group as all_, which fails as a whole.
+  std::optional<Group> counterparts_;
 };
 
 }  // namespace trireme::train

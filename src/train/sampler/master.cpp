@@ -146,7 +146,7 @@ class SampleMaster::Server {
         lose(seat, fmt::format("rank {} left: it takes no more samples", seat.rank));
         return;
     }
-    TRIREME_CHECK(false, fmt::format("rank {} asked for {}", seat.rank, seat.request[0]));
+    TRIREME_CHECK(false, fmt::format("rank {} requested {}", seat.rank, seat.request[0]));
   }
 
   void count(Seat& seat, const std::vector<SampleIndex>& samples) {

@@ -64,7 +64,7 @@ std::int64_t parse_steps(std::string_view what, std::string_view text) {
   return *value;
 }
 
-/// What a schedule of this shape takes besides its peak.
+/// The settings of a schedule of this shape, besides its peak.
 std::vector<std::string> settings_of(Decay shape) {
   switch (shape) {
     case Decay::Constant:

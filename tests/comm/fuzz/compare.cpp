@@ -142,7 +142,7 @@ Differences compare_output(const CallView& view, Rank place, std::span<const std
 
 Differences compare_input(const CallView& view, Rank place, std::int64_t begin,
                           std::span<const std::byte> got) {
-  // Nothing is combined on the way, so every bit counts.
+  // Nothing is combined in transit, so every bit counts.
   Collective exact = view.call;
   exact.order = Order::Fixed;
   const CallView strict{exact, view.key, view.ranks};
