@@ -7,10 +7,10 @@
 //   dlogits = cross_entropy_sums_backward(dsum, dpicked, logits, targets, top)
 //   dh = einsum(dlogits, w), dw = einsum(h, dlogits)
 //
-// by one `classifier` node. It stands where the loss was, so what dloss needs is moved before it: constants, if the loss
-// is a mean. Where the number of classes is not a multiple of 8, w is padded by rows of 0, and so are the logits: matrix
-// products of rows that are not aligned run at a fraction of their speed. The gradient of w loses the padding again, so
-// parameters, checkpoints and losses are the same.
+// by one `classifier` node in the place of the loss. The nodes that dloss needs move before it: constants, if the loss is a
+// mean. If the number of classes is not a multiple of 8, w and so the logits are padded with rows of 0, because matrix
+// products of unaligned rows run at a fraction of their speed. The gradient of w is cut back to its size, so parameters,
+// checkpoints and losses do not change.
 #include <algorithm>
 #include <array>
 #include <map>

@@ -115,7 +115,7 @@ class Accumulation {
     name_nodes_from(first, value);
   }
 
-  /// Names the results of the nodes from this one on after the value whose gradient they compute.
+  /// Names the results of this node and later ones after the value whose gradient they compute.
   void name_nodes_from(std::size_t first, ValueId of) {
     for (std::size_t n = first; n < builder_.graph().nodes().size(); ++n) {
       const Node node = builder_.graph().nodes()[n];

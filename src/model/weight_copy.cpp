@@ -86,7 +86,7 @@ struct Walk {
   std::int64_t to = 0;    ///< stride
 };
 
-/// Copies along the dimensions from `depth` on. `run` elements of the innermost one are contiguous.
+/// Copies along dimension `depth` and those after it. `run` elements of the innermost one are contiguous.
 class Copier {
  public:
   Copier(std::vector<Walk> walks, const ConstElements& from, const Elements& to)

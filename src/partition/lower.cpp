@@ -19,7 +19,7 @@ namespace {
 /// Above the tags of messages between stages.
 constexpr std::int64_t kFirstRingTag = 1 << 24;
 
-/// Writes the graph of a rank. Values have the same names on all ranks, whatever else these compute.
+/// Writes the graph of a rank. A value has the same name on all ranks, regardless of what else they compute.
 class GraphSink : public RankSink {
  public:
   GraphSink(const Placed& placed, const RankPlace& place, const RunOrder& order)
@@ -155,7 +155,8 @@ class GraphSink : public RankSink {
           builder_.add1("reshape", {member.value}, {{"shape", std::vector<std::int64_t>{count}}}));
     }
     const ValueId together = builder_.add1("concat", flat, {{"axis", std::int64_t{0}}});
-    builder_.rename(together, "bucket");  // the same on all ranks, whatever else they concatenate
+    builder_.rename(together,
+                    "bucket");  // the same on all ranks, regardless of what else they concatenate
     const ValueId sum = builder_.add1("all_reduce", {together}, attributes);
     std::int64_t begin = 0;
     for (std::size_t i = 0; i < bucket.members.size(); ++i) {
@@ -231,7 +232,7 @@ class GraphSink : public RankSink {
                     coordinates(m))
         .length;
   }
-  /// Where the part of micro-batch m begins in the rank's shards of all, one after the other.
+  /// Where the part of micro-batch m begins in the rank's concatenated shards of all micro-batches.
   [[nodiscard]] std::int64_t part_begin(const Copy& one, std::size_t d, int m) const {
     std::int64_t begin = 0;
     for (int before = 0; before < m; ++before) {

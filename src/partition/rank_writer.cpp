@@ -128,7 +128,7 @@ class RankWriter {
   }
 
   ValueId get(CopyId id, int number) {
-    // Whoever sends this may be waiting for what is deferred here.
+    // The sender may be waiting for the work that is deferred here.
     const bool holds_up = awaited_ && made_.is_received(id, number);
     if (holds_up || made_.at(id, number) == kDeferred) {
       flush();

@@ -1,6 +1,7 @@
-// The order of what one rank runs, written once: leaves, then the tasks of its row of the pipeline table, each with its
-// receives, its turns, and the all-reduces that they deferred; then updates and outputs. What a node is, a RankSink
-// decides: lower() makes the graph of the rank, outline_at() as much of it as memory depends on. Callable from any thread.
+// The order in which one rank runs its work, defined once: leaves, then the tasks of its row of the pipeline table, each
+// with its receives, its turns, and the all-reduces that they deferred; then updates and outputs. A RankSink decides what
+// a node becomes: lower() makes the graph of the rank, outline_at() as much of it as memory depends on. Callable from any
+// thread.
 #pragma once
 
 #include <cstdint>

@@ -16,7 +16,7 @@ using measure::BenchReport;
 using measure::BenchRow;
 using measure::BenchTimes;
 
-/// Predictions are evaluated from this size on.
+/// Predictions are evaluated for this size and above.
 constexpr std::int64_t kJudgedFrom = std::int64_t{64} << 10;
 /// A choice this close to the best counts as correct.
 constexpr double kNearBest = 1.1;

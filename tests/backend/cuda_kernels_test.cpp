@@ -13,7 +13,7 @@
 namespace trireme::testing {
 namespace {
 
-/// Ops that the device refuses, whatever their types: convolutions and pools, compression, Muon, and
+/// Ops that the device refuses for every type: convolutions and pools, compression, Muon, and
 /// generation with a cache.
 const std::set<std::string, std::less<>> kRefused{"attention_at",
                                                   "avg_pool",

@@ -74,7 +74,7 @@ struct Trial {
     }
   }
 
-  /// The blocks that ranks have for this one, one after the other.
+  /// The blocks that ranks have for this one, in order.
   [[nodiscard]] std::vector<T> gathered(std::size_t from) const {
     std::vector<T> all;
     for (Rank r = 0; r < ranks; ++r) {
@@ -266,7 +266,7 @@ void try_asynchronous(World& world) {
   }
 }
 
-/// A message that visits all ranks, one after the other.
+/// A message that visits all ranks in turn.
 void try_messages(World& world) {
   Group& all = world.all();
   const Rank next = (all.rank() + 1) % all.size();

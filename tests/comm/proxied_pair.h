@@ -58,7 +58,7 @@ class DetourStore final : public Store {
   Detour detour_;
 };
 
-/// A deadline for what must work however slow the connection and the machine are.
+/// A deadline for operations that must succeed, however slow the connection and the machine are.
 inline constexpr Seconds kPatient{30.0};
 
 /// How a rank's part ended.

@@ -150,7 +150,7 @@ TEST_F(Proxied, DetectsCloseMidMessage) {
   }
 }
 
-/// The same if only one side sends: the other must not wait for what can no longer arrive.
+/// The same if only one side sends: the other must not wait for data that can no longer arrive.
 TEST_F(Proxied, DetectsCloseDuringBroadcast) {
   for (const std::size_t connection : {std::size_t{0}, std::size_t{1}}) {
     expect_cut_noticed(data_spot(connection, Way::ToClient, 200000), [](World& world) {

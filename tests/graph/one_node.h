@@ -10,7 +10,7 @@
 
 namespace trireme::testing {
 
-/// How closely results in f64 have to agree with what is expected of them.
+/// How closely results in f64 have to agree with the expected ones.
 inline constexpr double kClose = 1e-12;
 
 /// An operand: its element type and its numbers.

@@ -1,4 +1,4 @@
-// Mixtures of experts and of depths, checked by what the nodes of their graphs compute.
+// Mixtures of experts and of depths, checked by the values that the nodes of their graphs compute.
 #include <algorithm>
 #include <cmath>
 #include <numeric>

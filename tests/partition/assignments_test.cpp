@@ -88,7 +88,7 @@ TEST(Assignments, InterOpBoundarySendsOneMessageEachWay) {
   EXPECT_TRUE(stores(programs[1], "w2") && !stores(programs[1], "w1"));
 }
 
-// The weights live on device 0 and are sent; every op runs on device 1; the gradients come back to be applied.
+// The weights live on device 0 and are sent; every op runs on device 1; the gradients are sent back to be applied.
 TEST(Assignments, WeightsMayLiveOnAnotherDevice) {
   const Plan plan = parse_plan(R"({"mesh": "pipe=2", "ops": {"*": {"device": 1}},
                                    "values": {"w1": {"device": 0}, "w2": {"device": 0}}})");

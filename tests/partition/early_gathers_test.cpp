@@ -98,7 +98,7 @@ TEST(EarlyGathers, SkipGathersLargerThanBlock) {
 
 // A model.
 
-/// PipeDream updates stages one after the other.
+/// PipeDream updates stages in sequence.
 Graph graph_for(const Case& c) {
   ModelConfig config = tiny_model();
   config.dtype = DType::F32;

@@ -435,7 +435,7 @@ void expect_packed(const Task& task, const Case& c) {
   }
 }
 
-// Every rank packs its heads, whatever else the plan shards, unless it exchanges keys or, where they are small, their
+// Every rank packs its heads, regardless of what else the plan shards, unless it exchanges keys or, where they are small, their
 // gradients.
 TEST(FusedEquality, ProjectionsArePackedOnEveryRank) {
   for (const Task& task : {gpt_task(), llama_task()}) {

@@ -7,14 +7,14 @@
 
 namespace trireme {
 
-/// The share by which predicted memory may differ from what a rank takes.
+/// The share by which predicted memory may differ from the memory that a rank uses.
 inline constexpr double kMemoryTolerance = 0.02;
 
 /// For 4 blocks of 4 heads over 4 sequences.
 [[nodiscard]] const std::vector<Case>& plans_of_language_models();
 /// For 2 such blocks, one or both with 6 experts.
 [[nodiscard]] const std::vector<Case>& plans_of_experts();
-/// For models without sequences: layers one after the other over 6 examples or more.
+/// For models without sequences: sequential layers over 6 examples or more.
 [[nodiscard]] const std::vector<Case>& plans_of_examples();
 
 /// Every n-th case, starting with `first`: tests that use the same cases start with different ones.

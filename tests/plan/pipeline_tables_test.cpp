@@ -280,7 +280,7 @@ std::vector<int> order_of(const PipelineTable& table, int rank, PipelineWork wor
   return order;
 }
 
-// A slice sees the keys of those before it, so gradients come back from those after it.
+// A slice sees the keys of those before it, so it receives gradients from those after it.
 TEST(PipelineTables, TeraPipeTakesSlicesForwardAndBackInReverse) {
   const PipelineTable table = make_pipeline("terapipe", {.ranks = 4, .microbatches = 6});
   for (int rank = 0; rank < 4; ++rank) {

@@ -50,7 +50,7 @@ ModelConfig memory_model(const ModelKind& size) {
   return config;
 }
 
-/// By CostedMemory, of the rank that needs most; inputs are not part of it.
+/// By CostedMemory, of the rank that needs the most; inputs are not part of it.
 std::vector<double> planned(const ModelConfig& config, const Plan& plan, std::int64_t batch) {
   const Graph step = recompute_by(
       make_training_graph(make_model(config, {.sequences = batch, .length = kTokens}).graph, {}),

@@ -23,7 +23,7 @@ ModelConfig small_llama() {
   return config;
 }
 
-/// Of an average rank, by what the programs' collectives carry.
+/// Of an average rank, counted over the programs' collectives.
 StepTraffic sent_by_programs(const ModelConfig& config, const Plan& plan) {
   const Graph graph = make_training_graph(
       make_model(config, {.sequences = kSequences, .length = kLength}).graph, {});

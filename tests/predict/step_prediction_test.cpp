@@ -70,7 +70,7 @@ TEST(StepPrediction, RankIsFasterWhileOthersWait) {
   const simulate::SimulationReport report =
       predict_step(RankPrograms::one_each(programs), Mesh({{"pipe", 2}}), free_communication(2),
                    {.trace = true});
-  EXPECT_NEAR(report.step.count, kKernel, 1e-12);  // one after the other, each twice as fast
+  EXPECT_NEAR(report.step.count, kKernel, 1e-12);  // in sequence, each twice as fast
   EXPECT_EQ(problems(report.trace), std::vector<std::string>{});
 }
 

@@ -62,7 +62,7 @@ TEST(ProgramSet, ReportsMismatchedCollectives) {
             Problems{"group data of ranks 0, 1, call 0: rank 0, instruction 0, does all_reduce of "
                      "%x: f32[4] ranks=2 reduction=sum; rank 1, instruction 0, does all_reduce of "
                      "%x: f32[4] ranks=2 reduction=max"});
-  // Alike except for what they reduce.
+  // Alike except for the values that they reduce.
   EXPECT_EQ(verify_pair(kSum + kOtherSum, kOtherSum + kSum),
             Problems{"group data of ranks 0, 1, call 0: rank 0, instruction 0, does all_reduce of "
                      "%x: f32[4] ranks=2 reduction=sum; rank 1, instruction 0, does all_reduce of "

@@ -157,7 +157,7 @@ std::ptrdiff_t spans_on(const Trace& trace, std::string_view track) {
   });
 }
 
-/// The largest sum of the memory counters, which change one after the other.
+/// The largest sum of the memory counters, which change one at a time.
 std::int64_t peak_in(const Trace& trace) {
   std::map<std::string, double> now;
   double time = -1;

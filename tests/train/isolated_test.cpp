@@ -117,7 +117,7 @@ TEST_F(LongIsolatedRun, MatchesCpu) {
   expect_equal("pipe=2", 0);
 }
 
-/// Each rank's program is compiled with what its device fuses.
+/// Each rank's program is compiled with the fusions of its device.
 TEST_F(IsolatedRun, TracksCpuWhenFusing) {
   const Ran fused = run(isolated_devices({.fusions = kAllFusions}), "data=2", 3);
   const Ran cpu = run(cpu_devices(1), "data=2", 3);

@@ -1,7 +1,7 @@
 // Attention without a library: a thread for each query (or key), with its vectors in registers, while a block shares tiles
 // of keys and values (or queries) in shared memory. Sums have a fixed order. The formulas are those of
-// graph/ops/attention.cpp; the backward takes one pass for dq, one for dv and one for dk, each with the scores anew. q, k
-// and v are tensors of their own or lie in a packed one; then a position's vectors are a packed row apart.
+// graph/ops/attention.cpp; the backward makes one pass for each of dq, dv and dk, and recomputes the scores in each.
+// q, k and v are separate tensors or parts of a packed one, in which the vectors of adjacent positions are a row apart.
 #include <array>
 
 #include "backend/cuda/elements.cuh"
@@ -19,7 +19,7 @@ struct Heads {
   std::int64_t start;
   std::int64_t q_step, k_step;  ///< between the positions of q, and of k and v
 
-  /// How many keys query t sees, from the first on.
+  /// How many keys query t sees, starting with the first.
   __device__ std::int64_t seen(std::int64_t query) const {
     const std::int64_t last = query + 1 + start;
     return !causal ? s : last < 0 ? 0 : min(last, s);

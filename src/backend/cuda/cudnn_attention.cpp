@@ -273,7 +273,7 @@ std::optional<Heads> heads_of(const KernelRequest& request, const Operands& oper
   return heads;
 }
 
-/// q, k and v, or their gradients, from this operand on.
+/// q, k and v, or their gradients, starting at this operand.
 template <class Byte>
 std::array<Byte*, 3> parts_of(const Heads& n, std::span<Byte* const> operands) {
   if (!n.packed) {

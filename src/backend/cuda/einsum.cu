@@ -1,5 +1,5 @@
-// einsum for equations that are no matrix product of whole strides: a thread for each result sums over the letters that
-// the result lacks. Slow, for rare cases; cuBLASLt does the others.
+// einsum for equations that are not a matrix product with constant strides: a thread for each result sums over the letters
+// that the result lacks. Slow, but rarely needed; cuBLASLt computes the others.
 #include <array>
 #include <map>
 #include <string>

@@ -57,7 +57,7 @@ struct WidePack {
   Wide<T> values[kCount];
 };
 
-/// Whether packs can be read and written from this address on.
+/// Whether packs can be read and written starting at this address.
 inline bool is_aligned_to_pack(const void* address) {
   return reinterpret_cast<std::uintptr_t>(address) % sizeof(uint4) == 0;
 }

@@ -27,7 +27,7 @@ struct OpTotals {
 /// The same for kernels, slowest first; `group` is the phase, `bytes` the bytes read and written.
 [[nodiscard]] std::vector<OpTotals> computed(const std::vector<TracedRank>& ranks);
 
-/// The memory of a rank by category, from the moment `time` on.
+/// The memory of a rank by category, from `time` until the next moment.
 struct MemoryMoment {
   double time = 0;
   std::vector<double> bytes{};  ///< in the order of MemoryCourse::categories

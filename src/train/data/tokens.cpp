@@ -161,7 +161,7 @@ Tokens open_token_file(const std::string& path, std::int32_t vocabulary) {
   auto file = std::make_shared<const MappedFile>(path);
   const TokenBytes found = token_bytes(file->bytes(), path);
   if (found.bytes.empty()) {
-    throw_input_error(path, "holds no tokens; write it anew, such as with trireme tokenize");
+    throw_input_error(path, "holds no tokens; write it again, for example with trireme tokenize");
   }
   if (found.bytes.size() % static_cast<std::size_t>(found.width) != 0) {
     throw_input_error(

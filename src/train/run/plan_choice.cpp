@@ -23,7 +23,7 @@ bool has_experts(const AnyModelConfig& model) {
   return language != nullptr && language->experts > 1;
 }
 
-/// The step and the validation of the rank that needs most.
+/// The step and the validation of the rank that needs the most memory.
 Bytes memory_of(const train::CompiledTraining& compiled) {
   Bytes most{};
   for (std::size_t rank = 0; rank < compiled.step.programs().size(); ++rank) {
@@ -41,7 +41,7 @@ std::size_t instructions_of(const train::CompiledTraining& compiled) {
   return count;
 }
 
-/// Of the rank that has most.
+/// Of the rank with the most.
 std::size_t exchanges_of(const train::CompiledTraining& compiled) {
   std::size_t most = 0;
   for (const Program& program : compiled.step.programs()) {
@@ -144,7 +144,7 @@ class Chooser {
           *std::ranges::min_element(choice_.candidates, {}, &PlanCandidate::memory);
       throw Error(
           ErrorKind::System,
-          fmt::format("--mesh auto: no plan fits into memory; {} needs least, {} on a rank "
+          fmt::format("--mesh auto: no plan fits into memory; {} needs the least, {} on a rank "
                       "with {} to use; try --recompute full, a smaller --batch or more ranks",
                       summary_of(least.plan), to_text(least.memory),
                       to_text(limit_of(least.plan))));

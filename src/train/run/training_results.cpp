@@ -167,7 +167,7 @@ RunSummary TrainingRun::Impl::summarize(double seconds) {
   summary.step = trainer_.step();
   summary.first_loss = losses_.first();
   summary.loss = losses_.mean_of_last();
-  // Whoever stops a run does not wait for what can be had later, by `trireme evaluate` and `generate`.
+  // A stopped run skips what `trireme evaluate` and `trireme generate` can do later.
   if (!ranks_.any(validated_step_ != trainer_.step())) {
     summary.validation = last_validation_;
   } else if (!interrupted_) {

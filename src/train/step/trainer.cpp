@@ -119,7 +119,7 @@ StepResult Trainer::run_step(std::span<const std::byte> inputs, std::span<const 
     result.loss_scale = execution_->number("next_loss_scale");
   }
   if (result.overflowed) {
-    is_written_ahead_ = false;  // this batch comes again
+    is_written_ahead_ = false;  // the same batch is repeated
   }
   if (result.finite) {
     step_ = step;

@@ -59,7 +59,7 @@ class OpRun {
     }
     return made;
   }
-  /// A block of every member, one after the other.
+  /// A block of every member, in order.
   [[nodiscard]] Values blocks(std::size_t from) const {
     Values made;
     for (Rank place = 0; place < group_.size(); ++place) {

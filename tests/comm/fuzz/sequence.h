@@ -76,7 +76,7 @@ struct Collective {
   std::int64_t count = 0;  ///< elements of the vector, or of each block
   /// Elements of each block, by place; for an all-to-all by source, then destination. Empty: equal.
   std::vector<std::int64_t> counts{};
-  int repeat = 1;             ///< calls one after the other with the same buffers, new values
+  int repeat = 1;             ///< calls in sequence with the same buffers and new values
   std::vector<Side> sides{};  ///< by place
   friend bool operator==(const Collective&, const Collective&) = default;
 };

@@ -10,7 +10,7 @@
 
 namespace trireme::fuzz {
 
-/// A collective with what its values depend on.
+/// A collective, and all that its values depend on.
 struct CallView {
   const Collective& call;
   std::uint64_t key = 0;
