@@ -132,7 +132,7 @@ void measure(World& world, const Options& options) {
     fmt::print("  products alone         {:>9.3f} ms\n", computing * 1e3);
     fmt::print("  both                   {:>9.3f} ms (products in it {:.3f} ms)\n", both * 1e3,
                compute_while * 1e3);
-    fmt::print("  hidden                 {:>9.0f} %\n",
+    fmt::print("  overlapped             {:>9.0f} %\n",
                100 * (started + computing - both) / started);
     if (!options.trace.empty()) {
       write_trace(options.trace, started, compute_while, both);

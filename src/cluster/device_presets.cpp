@@ -123,7 +123,7 @@ std::vector<DeviceSpec> blackwell_devices() {
                  dense_only("f4", 13500e12)},
        .source =
            "NVIDIA HGX B300 specifications, divided by 8; it states the sparse peaks, the dense "
-           "ones are half, but for f4, of which it states both"},
+           "ones are half, except for f4, for which it states both"},
       {.name = "gb200",
        .memory = Bytes{186 * kGB},
        .memory_bandwidth = ByteRate{8e12},
