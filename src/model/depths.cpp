@@ -45,9 +45,9 @@ ValueId add_to_picked(Layers& layers, ValueId x, const PickedTokens& picked, Val
   const Shape rows = b.shape(computed);
   const ValueId gates = b.add1("reshape", {picked.gates},
                                {{"shape", std::vector<std::int64_t>{rows.dim(0), rows.dim(1)}}});
-  const ValueId spread = b.add1("broadcast", {gates},
-                                {{"shape", rows.dims()}, {"axes", std::vector<std::int64_t>{2}}});
-  const ValueId gated = b.add1("multiply", {computed, spread});
+  const ValueId repeated = b.add1("broadcast", {gates},
+                                  {{"shape", rows.dims()}, {"axes", std::vector<std::int64_t>{2}}});
+  const ValueId gated = b.add1("multiply", {computed, repeated});
   const ValueId back =
       b.add1("scatter_rows", {gated, picked.indices}, {{"rows", b.shape(x).dim(1)}});
   return b.add1("add", {x, back});

@@ -86,9 +86,9 @@ class Mixture {
   }
 
   ValueId noise() {
-    const ValueId spread = layers_.parameter(at_ + ".block_sparse_moe.gate_noise.weight",
-                                             {c_.experts, c_.width}, {Initial::Kind::Zero});
-    const ValueId deviation = b_.add1("softplus", {einsum("gnc,ec->gne", x_, spread)});
+    const ValueId noise = layers_.parameter(at_ + ".block_sparse_moe.gate_noise.weight",
+                                            {c_.experts, c_.width}, {Initial::Kind::Zero});
+    const ValueId deviation = b_.add1("softplus", {einsum("gnc,ec->gne", x_, noise)});
     return b_.add1("multiply", {deviation, layers_.noise(b_.shape(deviation))});
   }
 

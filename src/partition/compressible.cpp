@@ -4,8 +4,8 @@
 #include <set>
 #include <utility>
 
+#include "graph/ops/optimizer_step.h"
 #include "partition/place.h"
-#include "trireme/op.h"
 
 namespace trireme::partition {
 namespace {
@@ -23,12 +23,6 @@ std::set<ValueId> partial_values(const Placed& placed) {
     }
   }
   return found;
-}
-
-/// Whether the node is an optimizer's step of a parameter, its first input, by a gradient, its second.
-bool is_optimizer_step(const Node& node) {
-  return node.phase == Phase::Update && node.op->inputs.size() > 1 && node.op->inputs[0] == "p" &&
-         node.op->inputs[1] == "g";
 }
 
 std::int64_t rows_before(const Numbers& dims, std::size_t split) {
@@ -110,7 +104,7 @@ std::vector<Compressible> compressible_gradients(const Graph& graph, const Plan&
   const std::set<ValueId> summands = partial_values(place(graph, placements));
   std::vector<Compressible> found;
   for (const Node& node : graph.nodes()) {
-    if (!is_optimizer_step(node) || !summands.contains(node.inputs[1])) {
+    if (!ops::is_optimizer_step(node) || !summands.contains(node.inputs[1])) {
       continue;
     }
     const auto stored = placements.stored.find(node.inputs[0]);

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/ops/optimizer_step.h"
 #include "plan/assignments.h"
 #include "plan/axis_names.h"
 #include "trireme/error.h"
@@ -153,7 +154,7 @@ class PlacementResolver {
   }
 
   /// The placement, also sharded along `data` in the longest dimension that divides evenly, if there is one.
-  [[nodiscard]] Placement spread(const Placement& placement, const Shape& shape) const {
+  [[nodiscard]] Placement sharded_along_data(const Placement& placement, const Shape& shape) const {
     const int data = find_axis(placements_.axes, kData);
     if (data < 0 || placement.mentions(data)) {
       return placement;
@@ -199,15 +200,15 @@ class PlacementResolver {
     return moved;
   }
 
-  /// An optimizer's node: its parameter, gradient and states.
+  /// For an optimizer's step: its parameter, gradient and states.
   void add_update(const Node& node) {
-    if (node.op->inputs.size() < 2 || node.op->inputs[0] != "p" || node.op->inputs[1] != "g") {
+    if (!ops::is_optimizer_step(node)) {
       return;
     }
     const ValueId parameter = parameter_of(node);
     const ValueId gradient = node.inputs[1];
     const Placement used = placements_.stored[parameter];
-    const Placement parts = spread(used, graph_.value(parameter).type.shape);
+    const Placement parts = sharded_along_data(used, graph_.value(parameter).type.shape);
     for (const ValueId input : node.inputs) {
       if (graph_.value(input).origin == Origin::State) {
         placements_.stored[input] = plan_.zero >= 1 ? parts : used;
@@ -226,7 +227,7 @@ class PlacementResolver {
   void cut_parameters() {
     for (const ValueId parameter : graph_.with_origin(Origin::Parameter)) {
       const Placement used = placements_.stored[parameter];
-      placements_.stored[parameter] = spread(used, graph_.value(parameter).type.shape);
+      placements_.stored[parameter] = sharded_along_data(used, graph_.value(parameter).type.shape);
       placements_.used[parameter] = used;
     }
   }

@@ -255,8 +255,8 @@ class Finder {
       refuse(fmt::format("{} is set but {} is not; set both or neither",
                          (host ? *host : *port).text(), host ? "MASTER_PORT" : "MASTER_ADDR"));
     }
-    const bool spread = info.launcher == Launcher::Slurm && !info.one_host.value_or(true);
-    const auto nodes = spread ? variable("SLURM_STEP_NODELIST") : std::nullopt;
+    const bool several_nodes = info.launcher == Launcher::Slurm && !info.one_host.value_or(true);
+    const auto nodes = several_nodes ? variable("SLURM_STEP_NODELIST") : std::nullopt;
     if (!nodes) {
       return std::nullopt;
     }

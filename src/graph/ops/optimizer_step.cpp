@@ -25,6 +25,11 @@ void require_scalar(const Signature& s, std::size_t input) {
 
 }  // namespace
 
+bool is_optimizer_step(const Node& node) {
+  const auto& inputs = node.op->inputs;
+  return inputs.size() > 1 && inputs[0] == "p" && inputs[1] == "g";
+}
+
 std::vector<TensorType> infer_optimizer_step(const Signature& s) {
   const TensorType& p = s.inputs[0];
   rules::require_float(s, 0);
