@@ -18,7 +18,7 @@ constexpr RanksFacts kSharedGpusOfHosts{
 constexpr RanksFacts kWithoutNccl{.have_nccl = false, .own_gpus = true, .share_a_host = true};
 constexpr RanksFacts kHostsWithoutNccl{.have_nccl = false, .own_gpus = true, .share_a_host = false};
 
-TEST(ExchangeChoice, AutoTakesNcclWhereEachRankHasItsOwnGpu) {
+TEST(ExchangeChoice, AutoChoosesNcclWhereEachRankHasItsOwnGpu) {
   EXPECT_EQ(choose_exchange(CudaExchange::Auto, kOwnGpus), CudaExchange::Nccl);
   EXPECT_EQ(choose_exchange(CudaExchange::Auto, kSharedGpu), CudaExchange::Host);
   EXPECT_EQ(choose_exchange(CudaExchange::Auto, kWithoutNccl), CudaExchange::Host);

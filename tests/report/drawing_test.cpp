@@ -206,7 +206,7 @@ TEST(ScheduleSvg, EscapesName) {
       2U);  // visible text, and one for screen readers
 }
 
-TEST(ScheduleSvg, SaysThatSingleRankHasNothingToDo) {
+TEST(ScheduleSvg, ShowsThatSingleRankHasNothingToDo) {
   for (const Operation operation : all_operations()) {
     const XmlNode picture = draw(operation, algorithms_for(operation).front(), 1);
     EXPECT_EQ(picture.with_text("Nothing to do: the only rank has the result already.").size(), 1U);

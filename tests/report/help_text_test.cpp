@@ -35,7 +35,7 @@ int widest_line(const std::string& text) {
   return widest;
 }
 
-TEST(HelpText, PutsTextBesideNamesAndBelowLongOnes) {
+TEST(HelpText, PutsTextNextToNamesAndBelowLongOnes) {
   EXPECT_EQ(help_text(page(), 70),
             "Train a model\n"
             "Usage: trireme train [OPTIONS]\n"

@@ -76,7 +76,7 @@ double number_on(const XmlNode& root, const std::string& panel, const std::strin
   return found->value;
 }
 
-TEST(RunPage, SaysWhatRunDidNotRecord) {
+TEST(RunPage, ListsWhatRunDidNotRecord) {
   const RunRecord run = run_of(0);
   const XmlNode root = panels_of(run_page(std::span(&run, 1)));
   for (const std::string id : kPanels) {

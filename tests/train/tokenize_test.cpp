@@ -84,7 +84,7 @@ TEST_F(Tokenize, LeavesNothingOnFailure) {
                [&] { (void)tokenize(options_); });
 }
 
-TEST_F(Tokenize, StopsWhenAskedAndLeavesNothing) {
+TEST_F(Tokenize, StopsOnRequestAndLeavesNothing) {
   options_.tokenizer = folder_.file("tokenizer.json", tokenizer_json(300));
   options_.should_stop = [] { return true; };
   expect_error(ErrorKind::System, "stopped; ", [&] { (void)tokenize(options_); });
@@ -92,7 +92,7 @@ TEST_F(Tokenize, StopsWhenAskedAndLeavesNothing) {
   EXPECT_FALSE(std::filesystem::exists(options_.output + ".tmp"));
 }
 
-TEST_F(Tokenize, TakesAFolderWithATokenizer) {
+TEST_F(Tokenize, AcceptsFolderWithTokenizer) {
   (void)folder_.file("tokenizer.json", tokenizer_json(300));
   options_.tokenizer = folder_.path();
   EXPECT_EQ(tokenize(options_).vocabulary, 301);
