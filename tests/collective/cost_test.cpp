@@ -231,7 +231,7 @@ TEST(Traffic, BinaryTreeSendsOneGradientUpAndOneModelDown) {
     EXPECT_EQ(down.sent[0].count, 200);
     EXPECT_EQ(up.sent[1].count, 100);
     EXPECT_EQ(up.received[1].count, 200);
-    EXPECT_EQ(down.sent[static_cast<std::size_t>(k - 1)].count, 0);
+    EXPECT_EQ(down.sent[k - 1].count, 0);
     EXPECT_EQ(up.peak, 2);
     EXPECT_EQ(up.rounds, static_cast<std::int64_t>(std::log2(k)));
   }

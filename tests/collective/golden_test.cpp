@@ -145,7 +145,7 @@ TEST(Golden, RingAllgatherOf9RanksMovesRight) {
   const Schedule schedule = build(Allgather, Algorithm::Ring, {.ranks = 9});
   ASSERT_EQ(schedule.steps.size(), 8U);
   for (int t = 0; t < 8; ++t) {
-    for_each_message(schedule.steps[static_cast<std::size_t>(t)], [&](const Message& m) {
+    for_each_message(schedule.steps[t], [&](const Message& m) {
       EXPECT_EQ(m.to, (m.from + 1) % 9);
       EXPECT_EQ(m.blocks.front(), (BlockRun{(m.from - t + 9) % 9, 1, 1}));
       EXPECT_EQ(m.action, Action::Copy);
@@ -158,7 +158,7 @@ TEST(Golden, RingReduceScatterOf9RanksMovesLeft) {
   const Schedule schedule = build(ReduceScatter, Algorithm::Ring, {.ranks = 9});
   ASSERT_EQ(schedule.steps.size(), 8U);
   for (int t = 0; t < 8; ++t) {
-    for_each_message(schedule.steps[static_cast<std::size_t>(t)], [&](const Message& m) {
+    for_each_message(schedule.steps[t], [&](const Message& m) {
       EXPECT_EQ(m.to, (m.from + 8) % 9);
       EXPECT_EQ(m.blocks.front(), (BlockRun{(m.from + 1 + t) % 9, 1, 1}));
       EXPECT_EQ(m.action, Action::Combine);

@@ -29,16 +29,15 @@ bool computes_the_right_result(const Schedule& schedule) {
   for (Rank r = 0; r < schedule.ranks; ++r) {
     for (Block b = 0; b < schedule.blocks; ++b) {
       std::vector<double> data(ranks, sums || barrier || origin(b) == r ? 0.0 : -1000.0);
-      data[static_cast<std::size_t>(r)] += 1;
-      values[static_cast<std::size_t>(r)].push_back(std::move(data));
+      data[r] += 1;
+      values[r].push_back(std::move(data));
     }
   }
   replay(schedule, values);
   for (Rank r = 0; r < schedule.ranks; ++r) {
     for (Block b = 0; b < schedule.blocks; ++b) {
       for (Rank s = 0; promise(schedule, r, b).wanted && s < schedule.ranks; ++s) {
-        const double count = values[static_cast<std::size_t>(r)][static_cast<std::size_t>(b)]
-                                   [static_cast<std::size_t>(s)];
+        const double count = values[r][b][s];
         const double expected = sums || barrier || s == origin(b) ? 1.0 : 0.0;
         if (barrier ? count < 1 : count != expected) {
           return false;

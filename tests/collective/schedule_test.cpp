@@ -61,9 +61,9 @@ TEST(RingBytes, ExcludeOwnBlock) {
       for (Rank r = 0; r < p; ++r) {
         const std::int64_t own = block_extent(gather, n, r).length;
         const std::int64_t right = block_extent(gather, n, (r + 1) % p).length;
-        EXPECT_EQ(gathered.received[static_cast<std::size_t>(r)].count, n - own);
-        EXPECT_EQ(gathered.sent[static_cast<std::size_t>(r)].count, n - right);
-        EXPECT_EQ(reduced.sent[static_cast<std::size_t>(r)].count, n - own);
+        EXPECT_EQ(gathered.received[r].count, n - own);
+        EXPECT_EQ(gathered.sent[r].count, n - right);
+        EXPECT_EQ(reduced.sent[r].count, n - own);
       }
     }
   }

@@ -135,8 +135,8 @@ TEST(Topology, MeshAndTorusRouteAlongRowsThenColumns) {
       for (Rank b = 0; b < 12; ++b) {
         int at = a;
         for (const int link : topology.route(a, b)) {
-          EXPECT_EQ(topology.links[static_cast<std::size_t>(link)].from, at);
-          at = topology.links[static_cast<std::size_t>(link)].to;
+          EXPECT_EQ(topology.links[link].from, at);
+          at = topology.links[link].to;
         }
         EXPECT_EQ(at, b) << topology.name;
       }

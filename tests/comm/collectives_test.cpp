@@ -52,9 +52,9 @@ std::string describe(const Case& c, const World& world, DType dtype) {
 
 /// The sizes of blocks: equal, or growing and shrinking with some empty.
 std::vector<std::int64_t> block_counts(const Case& c, Rank ranks) {
-  std::vector<std::int64_t> counts(static_cast<std::size_t>(ranks), c.size);
+  std::vector<std::int64_t> counts(ranks, c.size);
   for (Rank r = 0; c.uneven && r < ranks; ++r) {
-    counts[static_cast<std::size_t>(r)] = r % 3 == 1 ? 0 : c.size + r;
+    counts[r] = r % 3 == 1 ? 0 : c.size + r;
   }
   return counts;
 }
@@ -80,7 +80,7 @@ class CaseRun {
   [[nodiscard]] std::int64_t offset(Rank r) const {
     return std::accumulate(counts_.begin(), counts_.begin() + r, std::int64_t{0});
   }
-  [[nodiscard]] std::int64_t count(Rank r) const { return counts_[static_cast<std::size_t>(r)]; }
+  [[nodiscard]] std::int64_t count(Rank r) const { return counts_[r]; }
   [[nodiscard]] std::int64_t total() const { return offset(ranks_); }
 
   [[nodiscard]] bool at_root() const { return rank_ == case_.root; }
@@ -126,9 +126,8 @@ class CaseRun {
       case Operation::Allgather: {
         const bool whole = case_.operation == Operation::Allgather || at_root();
         out_ = whole ? buffer(total()) : std::span<T>{};
-        std::span<T> in = case_.in_place && whole
-                              ? out_.subspan(static_cast<std::size_t>(offset(rank_)), mine)
-                              : buffer(count(rank_));
+        std::span<T> in =
+            case_.in_place && whole ? out_.subspan(offset(rank_), mine) : buffer(count(rank_));
         fill(in, rank_);
         call_ = case_.operation == Operation::Gather ? gather<T>(in, out_, case_.root, options)
                                                      : allgather<T>(in, out_, options);
@@ -139,8 +138,7 @@ class CaseRun {
         const bool whole = case_.operation == Operation::ReduceScatter || at_root();
         std::span<T> in = whole ? buffer(total()) : std::span<T>{};
         fill(in, rank_);
-        out_ = case_.in_place && whole ? in.subspan(static_cast<std::size_t>(offset(rank_)), mine)
-                                       : buffer(count(rank_));
+        out_ = case_.in_place && whole ? in.subspan(offset(rank_), mine) : buffer(count(rank_));
         call_ = case_.operation == Operation::Scatter ? scatter<T>(in, out_, case_.root, options)
                                                       : reduce_scatter<T>(in, out_, options);
         break;
@@ -150,9 +148,8 @@ class CaseRun {
         fill(in, rank_);
         if (case_.uneven) {  // rank s has count(d) for d; d receives count(d) from each
           out_ = buffer(count(rank_) * ranks_);
-          call_ = with_counts(
-              alltoall<T>(in, out_, options), counts_,
-              std::vector<std::int64_t>(static_cast<std::size_t>(ranks_), count(rank_)));
+          call_ = with_counts(alltoall<T>(in, out_, options), counts_,
+                              std::vector<std::int64_t>(ranks_, count(rank_)));
           return;
         }
         out_ = case_.in_place ? in : buffer(total());
@@ -212,7 +209,7 @@ class CaseRun {
             ? false
             : true;
     for (std::int64_t i = 0; has_result && i < static_cast<std::int64_t>(out_.size()); ++i) {
-      const double is = number_of(out_[static_cast<std::size_t>(i)]);
+      const double is = number_of(out_[i]);
       if (is != expected(i)) {
         throw std::runtime_error(fmt::format("{}: element {} is {}, not {}",
                                              describe(case_, world_, kDTypeOf<T>), i, is,

@@ -55,7 +55,7 @@ class DirectModel::Peers {
   }
   /// The stamp in the slot of this call belongs to this call, not to the call after the next.
   [[nodiscard]] bool has_stamped(Rank rank) const {
-    const RankState& r = state_[static_cast<std::size_t>(rank)];
+    const RankState& r = state_[rank];
     const bool stamped = r.progress.phase != Phase::Begin;
     return mutated(Mutation::AwaitNobody) || (r.call == call_ && stamped) || r.call == call_ + 1 ||
            (r.call == call_ + 2 && !stamped);
@@ -65,8 +65,7 @@ class DirectModel::Peers {
       return true;
     }
     return chunks <= 0 ||
-           state_[static_cast<std::size_t>(rank)].clocks[static_cast<std::size_t>(stage)] >=
-               clock_at(call_, chunks);
+           state_[rank].clocks[static_cast<std::size_t>(stage)] >= clock_at(call_, chunks);
   }
   [[nodiscard]] static std::uint64_t clock_at(std::size_t call, std::int64_t chunks) {
     return ((call + 1) << comm::kChunkBits) + static_cast<std::uint64_t>(chunks);
@@ -104,7 +103,7 @@ DirectModel::DirectModel(const std::vector<ModelCase>& calls, Mutation mutation)
     : calls_(calls), mutation_(mutation), ranks_(static_cast<Rank>(calls.front().buffers.size())) {
   parts_.resize(calls.size());
   for (std::size_t call = 0; call < calls.size(); ++call) {
-    parts_[call].resize(static_cast<std::size_t>(ranks_));
+    parts_[call].resize(ranks_);
     prepare(call);
   }
 }
@@ -122,11 +121,11 @@ void DirectModel::prepare(std::size_t call) {
 
 void DirectModel::prepare_part(std::size_t call, Rank rank) {
   const ModelCase& c = calls_[call];
-  Part& part = parts_[call][static_cast<std::size_t>(rank)];
+  Part& part = parts_[call][rank];
   part.call = model_call(c, call, rank);
   part.geometry = comm::make_geometry(part.call, rank, ranks_);
   part.direct = comm::make_direct_call(part.call, part.geometry, rank, ranks_);
-  const ModelBuffers& buffers = c.buffers[static_cast<std::size_t>(rank)];
+  const ModelBuffers& buffers = c.buffers[rank];
   const comm::Visibility visibility{
       .input = buffers.input_visible, .output = buffers.output_visible, .can_fetch = c.can_fetch};
   part.offers = part.direct.offers(visibility);
@@ -146,7 +145,7 @@ std::string DirectModel::signature(std::size_t call) const {
     const Part& p = part(call, r);
     out +=
         fmt::format(" {}{}{}", static_cast<int>(p.offers.input), static_cast<int>(p.offers.output),
-                    calls_[call].buffers[static_cast<std::size_t>(r)].in_place ? '=' : ' ');
+                    calls_[call].buffers[r].in_place ? '=' : ' ');
   }
   return out + (part(call, 0).direct.is_early ? " early" : "");
 }
@@ -154,7 +153,7 @@ std::string DirectModel::signature(std::size_t call) const {
 // The steps.
 
 int DirectModel::action_of(std::size_t call, Rank rank, DirectStep step, std::int64_t chunk) {
-  Part& part = parts_[call][static_cast<std::size_t>(rank)];
+  Part& part = parts_[call][rank];
   int& action =
       part.actions[static_cast<std::size_t>(step) + kStepKinds * static_cast<std::size_t>(chunk)];
   if (action < 0) {
@@ -167,7 +166,7 @@ int DirectModel::action_of(std::size_t call, Rank rank, DirectStep step, std::in
 std::vector<DirectModel::Candidate> DirectModel::candidates(const State& state) {
   std::vector<Candidate> out;
   for (Rank rank = 0; rank < ranks_; ++rank) {
-    if (state[static_cast<std::size_t>(rank)].call < calls_.size()) {
+    if (state[rank].call < calls_.size()) {
       add_candidates(state, rank, out);
     }
   }
@@ -175,7 +174,7 @@ std::vector<DirectModel::Candidate> DirectModel::candidates(const State& state) 
 }
 
 void DirectModel::add_candidates(const State& state, Rank rank, std::vector<Candidate>& out) {
-  const RankState& mine = state[static_cast<std::size_t>(rank)];
+  const RankState& mine = state[rank];
   if (mine.progress.phase == Phase::Pipeline) {
     add_pipeline(state, rank, out);
     return;
@@ -194,7 +193,7 @@ void DirectModel::add_candidates(const State& state, Rank rank, std::vector<Cand
 
 /// Any possible step of the pipeline: a rank may not have seen the clock that allows another.
 void DirectModel::add_pipeline(const State& state, Rank rank, std::vector<Candidate>& out) {
-  const RankState& mine = state[static_cast<std::size_t>(rank)];
+  const RankState& mine = state[rank];
   const comm::DirectCall& direct = part(mine.call, rank).direct;
   comm::DirectProgress progress = mine.progress;
   const Peers honest(*this, state, mine.call, DirectStep::Wait);
@@ -220,7 +219,7 @@ void DirectModel::add_pipeline(const State& state, Rank rank, std::vector<Candid
 }
 
 void DirectModel::apply(const Candidate& step, State& state) const {
-  RankState& mine = state[static_cast<std::size_t>(step.rank)];
+  RankState& mine = state[step.rank];
   if (step.step == DirectStep::Finish) {
     ++mine.call;
     mine.progress = {};
@@ -267,7 +266,7 @@ void DirectModel::run_in(Order order) {
                                : *std::ranges::min_element(steps, {}, from_turn);
     turn = (step.rank + 1) % ranks_;
     require_buffers_held(state, step);
-    const std::size_t call = state[static_cast<std::size_t>(step.rank)].call;
+    const std::size_t call = state[step.rank].call;
     if (step.step == DirectStep::Finish) {
       contents.check_result(call, step.rank);
     } else {
@@ -282,9 +281,9 @@ void DirectModel::require_buffers_held(const State& state, const Candidate& step
   if (step.action < 0) {
     return;
   }
-  const std::size_t call = state[static_cast<std::size_t>(step.rank)].call;
-  for (const Access& access : actions_[static_cast<std::size_t>(step.action)].accesses) {
-    if (access.owner >= 0 && state[static_cast<std::size_t>(access.owner)].call > call) {
+  const std::size_t call = state[step.rank].call;
+  for (const Access& access : actions_[step.action].accesses) {
+    if (access.owner >= 0 && state[access.owner].call > call) {
       fail(fmt::format("rank {}, call {}, {}: uses a buffer of rank {}, which has returned",
                        step.rank, call, name_of(step.step), access.owner));
     }

@@ -152,9 +152,7 @@ class DirectModel {
   [[nodiscard]] bool is_finished(const State& state) const;
   void run_in(Order order);
   void explore_all();
-  [[nodiscard]] const Part& part(std::size_t call, Rank rank) const {
-    return parts_[call][static_cast<std::size_t>(rank)];
-  }
+  [[nodiscard]] const Part& part(std::size_t call, Rank rank) const { return parts_[call][rank]; }
   [[nodiscard]] State begin() const { return State(static_cast<std::size_t>(ranks_)); }
 
   const std::vector<ModelCase>& calls_;

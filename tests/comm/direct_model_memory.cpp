@@ -15,7 +15,7 @@ std::vector<std::int64_t> block_counts(const ModelCase& c) {
   const auto ranks = static_cast<Rank>(c.buffers.size());
   std::vector<std::int64_t> counts(c.buffers.size(), c.size);
   for (Rank r = 0; r < ranks; ++r) {
-    std::int64_t& count = counts[static_cast<std::size_t>(r)];
+    std::int64_t& count = counts[r];
     if (c.counts == ModelCounts::SomeEmpty) {
       count = r % 3 == 1 ? 0 : c.size + r;
     } else if (c.counts == ModelCounts::OneLong) {
@@ -40,7 +40,7 @@ std::int64_t pair_count(const ModelCase& c, Rank from, Rank to) {
 std::int64_t total(const std::vector<std::int64_t>& counts, Rank ranks) {
   std::int64_t sum = 0;
   for (Rank r = 0; r < ranks; ++r) {
-    sum += counts[static_cast<std::size_t>(r)];
+    sum += counts[r];
   }
   return sum;
 }
@@ -52,7 +52,7 @@ class CallMaker {
       : case_(c),
         rank_(rank),
         ranks_(static_cast<Rank>(c.buffers.size())),
-        in_place_(c.buffers[static_cast<std::size_t>(rank)].in_place),
+        in_place_(c.buffers[rank].in_place),
         memory_((static_cast<std::uint64_t>(call) + 1) << 40 | static_cast<std::uint64_t>(rank)
                                                                    << 36) {
     call_.operation = c.operation;
@@ -98,7 +98,7 @@ class CallMaker {
     if (case_.counts != ModelCounts::Equal) {
       call_.counts = counts;
     }
-    const std::int64_t block = counts[static_cast<std::size_t>(rank_)];
+    const std::int64_t block = counts[rank_];
     const std::int64_t whole = has_whole() ? total(counts, ranks_) : 0;
     const std::int64_t place = in_place_ && has_whole() ? total(counts, rank_) : kApart;
     if (case_.operation == Operation::Gather || case_.operation == Operation::Allgather) {
@@ -209,8 +209,7 @@ DirectModel::Contents::Contents(const DirectModel& model) : model_(model) {
 }
 
 void DirectModel::Contents::execute(std::size_t call, const Candidate& step) {
-  for (const Transfer& transfer :
-       model_.actions_[static_cast<std::size_t>(step.action)].transfers) {
+  for (const Transfer& transfer : model_.actions_[step.action].transfers) {
     if (transfer.combines) {
       combine(call, transfer);
     } else {

@@ -95,7 +95,7 @@ class DirectModel::Recorder {
   }
   void require_reachable(const Spot& spot) const {
     const ModelCase& c = model_.calls_[call_];
-    const ModelBuffers& theirs = c.buffers[static_cast<std::size_t>(spot.rank)];
+    const ModelBuffers& theirs = c.buffers[spot.rank];
     const bool is_remote = spot.place == Place::RemoteInput || spot.place == Place::RemoteOutput;
     if ((spot.rank != me_ && ((spot.place == Place::Input && !theirs.input_visible) ||
                               (spot.place == Place::Output && !theirs.output_visible))) ||
@@ -128,7 +128,7 @@ class DirectModel::Recorder {
 };
 
 void DirectModel::choose_path(std::size_t call, Rank rank) {
-  Part& part = parts_[call][static_cast<std::size_t>(rank)];
+  Part& part = parts_[call][rank];
   comm::PathChoice choice(part.direct);
   for (Rank r = 0; r < ranks_; ++r) {
     Offers offers = this->part(call, r).offers;

@@ -105,7 +105,7 @@ std::vector<ModelBuffers> buffer_kinds(const ModelCase& c, Rank rank) {
 
 /// Calls `visit` with every combination of buffers; with four ranks or more either all are in place or none.
 void each_mixture(ModelCase c, Rank ranks, const std::function<void(const ModelCase&)>& visit) {
-  c.buffers.assign(static_cast<std::size_t>(ranks), {});
+  c.buffers.assign(ranks, {});
   const std::function<void(Rank)> choose = [&](Rank rank) {
     if (rank == ranks) {
       visit(c);
@@ -113,12 +113,11 @@ void each_mixture(ModelCase c, Rank ranks, const std::function<void(const ModelC
     }
     for (const ModelBuffers& kind : buffer_kinds(c, rank)) {
       const Rank first = relevant(c, 0).in_place || ranks == 1 ? 0 : c.root;
-      const bool differs = relevant(c, rank).in_place &&
-                           kind.in_place != c.buffers[static_cast<std::size_t>(first)].in_place;
+      const bool differs = relevant(c, rank).in_place && kind.in_place != c.buffers[first].in_place;
       if (ranks >= 4 && rank > first && differs) {
         continue;
       }
-      c.buffers[static_cast<std::size_t>(rank)] = kind;
+      c.buffers[rank] = kind;
       choose(rank + 1);
     }
   };
@@ -240,8 +239,8 @@ TEST(DirectProtocol, ManyRanks) {
           for (const bool root_visible : {false, true}) {
             for (const bool others_visible : {false, true}) {
               const ModelBuffers others{others_visible, others_visible};
-              c.buffers.assign(static_cast<std::size_t>(ranks), others);
-              c.buffers[static_cast<std::size_t>(c.root)] = {root_visible, root_visible};
+              c.buffers.assign(ranks, others);
+              c.buffers[c.root] = {root_visible, root_visible};
               checker.check(c);
             }
           }
@@ -256,8 +255,8 @@ TEST(DirectProtocol, ManyRanks) {
 
 /// Calls with every kind of waiting; all ranks have the same buffers.
 std::vector<ModelCase> representative_calls(Rank ranks) {
-  const std::vector<ModelBuffers> apart(static_cast<std::size_t>(ranks), ModelBuffers{});
-  const std::vector<ModelBuffers> seen(static_cast<std::size_t>(ranks), ModelBuffers{true, true});
+  const std::vector<ModelBuffers> apart(ranks, ModelBuffers{});
+  const std::vector<ModelBuffers> seen(ranks, ModelBuffers{true, true});
   return {
       {.operation = Operation::Barrier, .buffers = apart},
       {.operation = Operation::Broadcast, .root = 0, .size = 5, .buffers = apart},

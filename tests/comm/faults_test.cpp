@@ -56,7 +56,7 @@ void recover(World& world, Board& board) {
     sum += r;
   }
   require(std::ranges::all_of(data, [&](std::int64_t x) { return x == sum; }), "wrong sum");
-  board.recovered[static_cast<std::size_t>(world.rank())] = true;
+  board.recovered[world.rank()] = true;
 }
 
 std::set<std::string> shared_memory_files() {
@@ -326,7 +326,7 @@ std::vector<Disagreement> disagreements() {
   add("sizes of blocks", "blocks", [](World& w, bool odd) {
     const std::vector<std::int64_t> counts =
         odd ? std::vector<std::int64_t>{2, 1, 3} : std::vector<std::int64_t>{1, 2, 3};
-    std::vector<float> in(static_cast<std::size_t>(counts[static_cast<std::size_t>(w.rank())]));
+    std::vector<float> in(counts[static_cast<std::size_t>(w.rank())]);
     std::vector<float> out(6);
     w.all().run(with_counts(allgather<float>(in, out), counts));
     w.all().barrier();

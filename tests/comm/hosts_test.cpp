@@ -182,7 +182,7 @@ std::vector<std::vector<Rank>> ranks_by_host(const Placement& placement) {
   std::vector<std::vector<Rank>> hosts(
       static_cast<std::size_t>(*std::ranges::max_element(placement)) + 1);
   for (std::size_t r = 0; r < placement.size(); ++r) {
-    hosts[static_cast<std::size_t>(placement[r])].push_back(static_cast<Rank>(r));
+    hosts[placement[r]].push_back(static_cast<Rank>(r));
   }
   std::ranges::sort(hosts);
   return hosts;
@@ -191,8 +191,7 @@ std::vector<std::vector<Rank>> ranks_by_host(const Placement& placement) {
 void check_reach(const World& world, const Placement& placement) {
   require(world.hosts() == ranks_by_host(placement), "wrong hosts");
   for (Rank r = 0; r < world.size(); ++r) {
-    const bool same_host =
-        placement[static_cast<std::size_t>(r)] == placement[static_cast<std::size_t>(world.rank())];
+    const bool same_host = placement[r] == placement[world.rank()];
     const std::string_view want =
         to_text(same_host ? TransportKind::SharedMemory : TransportKind::Tcp);
     require(world.reaches(r) == want,
@@ -207,7 +206,7 @@ bool is_direct(const Group& group) {
 
 /// Groups inside each host, which need no messages, and across hosts, which do.
 void try_groups(World& world, const Placement& placement) {
-  const int host = placement[static_cast<std::size_t>(world.rank())];
+  const int host = placement[world.rank()];
   const auto everyone = ranks_by_host(placement);
   const std::vector<Rank>& here =
       *std::ranges::find_if(everyone, [&](const std::vector<Rank>& ranks) {
@@ -242,14 +241,12 @@ void try_asynchronous(World& world) {
   pending.push_back(all.start(allreduce<std::int64_t>(first)));
   pending.push_back(other.start(allreduce<std::int64_t>(second)));
   std::vector<std::vector<std::int64_t>> sent;
-  std::vector<std::vector<std::int64_t>> got(static_cast<std::size_t>(world.size()),
-                                             std::vector<std::int64_t>(kCount));
-  sent.reserve(static_cast<std::size_t>(world.size()));
+  std::vector<std::vector<std::int64_t>> got(world.size(), std::vector<std::int64_t>(kCount));
+  sent.reserve(world.size());
   for (Rank r = 0; r < world.size(); ++r) {
     if (r != world.rank()) {
       sent.push_back(values_of<std::int64_t>(world.rank(), static_cast<std::size_t>(r), kCount));
-      pending.push_back(
-          all.start_receive<std::int64_t>(got[static_cast<std::size_t>(r)], r, world.rank()));
+      pending.push_back(all.start_receive<std::int64_t>(got[r], r, world.rank()));
       pending.push_back(all.start_send<std::int64_t>(sent.back(), r, r));
     }
   }
@@ -259,9 +256,8 @@ void try_asynchronous(World& world) {
   const auto sums = sums_of<std::int64_t>(world.size(), 0, kCount);
   require(first == sums && second == sums, "a started all-reduce gave a wrong sum");
   for (Rank r = 0; r < world.size(); ++r) {
-    require(r == world.rank() ||
-                got[static_cast<std::size_t>(r)] ==
-                    values_of<std::int64_t>(r, static_cast<std::size_t>(world.rank()), kCount),
+    require(r == world.rank() || got[r] == values_of<std::int64_t>(
+                                               r, static_cast<std::size_t>(world.rank()), kCount),
             fmt::format("the message of rank {} arrived wrong", r));
   }
 }

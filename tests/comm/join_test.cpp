@@ -85,9 +85,8 @@ TEST_P(DuplicateRank, RejectsOnlySecondProcess) {
   const int refused = test::first_done(twins);
   ASSERT_GE(refused, 0);
   Process two = place.start(2, 3, GetParam().options);  // the store exists until it has joined
-  expect_joined_twice(twins[static_cast<std::size_t>(refused)].result(), 1, twins[0].pid(),
-                      twins[1].pid());
-  EXPECT_EQ(twins[static_cast<std::size_t>(1 - refused)].result(), "sum 6");
+  expect_joined_twice(twins[refused].result(), 1, twins[0].pid(), twins[1].pid());
+  EXPECT_EQ(twins[1 - refused].result(), "sum 6");
   EXPECT_EQ(zero.result(), "sum 6");
   EXPECT_EQ(two.result(), "sum 6");
 }
@@ -101,9 +100,8 @@ TEST_P(DuplicateRank, ReportsSecondRankZero) {
   const int refused = test::first_done(twins);
   ASSERT_GE(refused, 0);
   Process one = place.start(1, 2, GetParam().options);
-  expect_joined_twice(twins[static_cast<std::size_t>(refused)].result(), 0, twins[0].pid(),
-                      twins[1].pid());
-  EXPECT_EQ(twins[static_cast<std::size_t>(1 - refused)].result(), "sum 3");
+  expect_joined_twice(twins[refused].result(), 0, twins[0].pid(), twins[1].pid());
+  EXPECT_EQ(twins[1 - refused].result(), "sum 3");
   EXPECT_EQ(one.result(), "sum 3");
 }
 
@@ -134,9 +132,8 @@ TEST(JoinByFile, ReportsSecondRankZero) {
   const int refused = test::first_done(twins);
   ASSERT_GE(refused, 0);
   Process one = start_by_variables(1, 2);
-  expect_joined_twice(twins[static_cast<std::size_t>(refused)].result(), 0, twins[0].pid(),
-                      twins[1].pid());
-  EXPECT_EQ(twins[static_cast<std::size_t>(1 - refused)].result(), "sum 3");
+  expect_joined_twice(twins[refused].result(), 0, twins[0].pid(), twins[1].pid());
+  EXPECT_EQ(twins[1 - refused].result(), "sum 3");
   EXPECT_EQ(one.result(), "sum 3");
 }
 

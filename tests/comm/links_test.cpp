@@ -42,8 +42,8 @@ std::int64_t crossing_bytes(const Schedule& schedule, const Payload& payload,
   std::int64_t bytes = 0;
   for (const Step& step : schedule.steps) {
     for_each_message(step, [&](const Message& message) {
-      const int from = placement[static_cast<std::size_t>(message.from)];
-      if (from == host && placement[static_cast<std::size_t>(message.to)] != host) {
+      const int from = placement[message.from];
+      if (from == host && placement[message.to] != host) {
         bytes += message_bytes(schedule, payload, message);
       }
     });
@@ -79,7 +79,7 @@ Cost measure_allreduce(const Network& network, const Placement& placement, Algor
   const auto ranks = static_cast<int>(placement.size());
   Cost cost;
   const auto body = [&](World& world) {
-    std::vector<std::int32_t> data(static_cast<std::size_t>(payload.elements), world.rank());
+    std::vector<std::int32_t> data(payload.elements, world.rank());
     world.all().barrier();
     ++measured->ready;
     await([&] { return measured->go.load(); });

@@ -29,9 +29,7 @@ class Detectors {
       detectors_.push_back(std::make_unique<MismatchDetector>(members_, place, send));
     }
   }
-  [[nodiscard]] MismatchDetector& of(Rank place) {
-    return *detectors_[static_cast<std::size_t>(place)];
-  }
+  [[nodiscard]] MismatchDetector& of(Rank place) { return *detectors_[place]; }
 
   int sent = 0;
   Rank silent = -1;  ///< a member that no message reaches

@@ -59,7 +59,7 @@ class Network {
   [[nodiscard]] static std::string address(int host) { return fmt::format("10.77.0.{}", host + 1); }
 
   /// Moves the calling thread to the host, permanently.
-  void enter(int host) const { enter(hosts_[static_cast<std::size_t>(host)]); }
+  void enter(int host) const { enter(hosts_[host]); }
 
   /// Disconnects the host at the switch, or reconnects it. The host's own link stays up: one that went down and came up
   /// again would send nothing for up to another second, because Linux handles link changes only that often.
@@ -73,7 +73,7 @@ class Network {
   /// What the host has sent, in bytes, including Ethernet, IP and TCP headers.
   [[nodiscard]] std::int64_t sent_bytes(int host) const {
     std::int64_t bytes = -1;
-    on_thread(hosts_[static_cast<std::size_t>(host)], [&] { bytes = read_sent_bytes(); });
+    on_thread(hosts_[host], [&] { bytes = read_sent_bytes(); });
     return bytes;
   }
 
@@ -132,7 +132,7 @@ class Network {
   }
 
   void plug_in(int host, double rate) {
-    const comm::Fd& there = hosts_[static_cast<std::size_t>(host)];
+    const comm::Fd& there = hosts_[host];
     command(switch_,
             fmt::format("ip link add port{0} type veth peer name eth0 netns /proc/{1}/fd/{2}"
                         " && ip link set port{0} master switch && ip link set port{0} up",
@@ -201,7 +201,7 @@ namespace detail {
 
 inline int run_rank(const HostRun& run, Rank rank, const std::string& secret) {
   try {
-    const int host = run.placement[static_cast<std::size_t>(rank)];
+    const int host = run.placement[rank];
     run.network.enter(host);
     WorldOptions options = run.options;
     options.bind = Network::address(host);

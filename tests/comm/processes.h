@@ -71,7 +71,7 @@ class Process {
       if (got <= 0) {
         return text;
       }
-      text.append(bytes.data(), static_cast<std::size_t>(got));
+      text.append(bytes.data(), got);
     }
   }
 

@@ -178,7 +178,7 @@ double seconds_until_noticed(std::size_t connection, bool encrypt) {
         world.all().run(allreduce<std::int32_t>(data));
       }
     } catch (const CommError&) {
-      noticed[static_cast<std::size_t>(world.rank())] = since(cut.load()).count;
+      noticed[world.rank()] = since(cut.load()).count;
       throw;
     }
   });
@@ -275,7 +275,7 @@ std::array<std::string, 2> join_through(const Meddling& meddling) {
                                   {.transport = TransportKind::Tcp});
       allreduce_ones(world, 1000);
     } catch (const std::exception& error) {
-      errors[static_cast<std::size_t>(rank)] = error.what();
+      errors[rank] = error.what();
     }
   };
   std::thread one(run_rank, 1);

@@ -154,7 +154,7 @@ TEST(Tuning, ComesFromRankZero) {
         .tuning = always(Method::scheduled(r == 0 ? Algorithm::Bruck : Algorithm::Ring))};
     World world(comm::join({r, 2, options, store, hub, std::nullopt}));
     std::vector<float> data(1000, 1.0F);
-    methods[static_cast<std::size_t>(r)] = world.all().method_of(allreduce<float>(data));
+    methods[r] = world.all().method_of(allreduce<float>(data));
     world.all().run(allreduce<float>(data));
   };
   std::thread other(rank, 1);

@@ -22,15 +22,15 @@ void expect_near(const Dense& a, const Dense& b) {
 /// Indices of one dimension, in the given order: heads {1,3} of [B,T,4,D].
 Dense pick(const Dense& from, int axis, const std::vector<std::int64_t>& indices) {
   std::vector<std::int64_t> dims = from.shape.dims();
-  dims[static_cast<std::size_t>(axis)] = static_cast<std::int64_t>(indices.size());
+  dims[axis] = static_cast<std::int64_t>(indices.size());
   Dense to{Shape(dims)};
-  const std::int64_t inner = from.shape.strides()[static_cast<std::size_t>(axis)];
+  const std::int64_t inner = from.shape.strides()[axis];
   const std::int64_t size = from.shape.dim(axis);
   for (std::size_t i = 0; i < to.data.size(); ++i) {
     const auto at = static_cast<std::int64_t>(i);
     const std::int64_t outer = at / inner / static_cast<std::int64_t>(indices.size());
     const std::int64_t index = indices[static_cast<std::size_t>(at / inner) % indices.size()];
-    to.data[i] = from.data[static_cast<std::size_t>((outer * size + index) * inner + at % inner)];
+    to.data[i] = from.data[(outer * size + index) * inner + at % inner];
   }
   return to;
 }
@@ -69,7 +69,7 @@ TEST(Attention, CausalMaskAlignsWithLastKey) {
     const Dense before = run_op("attention", {{q}, {k}, {v}}).front();
     for (std::int64_t s = 0; s < s_size; ++s) {
       Dense moved = v;
-      moved.data[static_cast<std::size_t>(2 * s)] += 1;
+      moved.data[2 * s] += 1;
       const Dense after = run_op("attention", {{q}, {k}, {moved}}).front();
       for (std::int64_t t = 0; t < t_size; ++t) {
         const auto at = static_cast<std::size_t>(2 * t);
@@ -158,7 +158,7 @@ TEST(Attention, SplitsWithinGroups) {
 /// Attention to the keys of one block, of `length` starting at `begin`.
 std::vector<Dense> block_of_keys(const std::vector<Given>& qkv, std::int64_t begin,
                                  std::int64_t length) {
-  std::vector<std::int64_t> keys(static_cast<std::size_t>(length));
+  std::vector<std::int64_t> keys(length);
   std::iota(keys.begin(), keys.end(), begin);
   const std::int64_t start = qkv[1].value.shape.dim(1) - qkv[0].value.shape.dim(1) - begin;
   return run_op("attention", {qkv[0], {pick(qkv[1].value, 1, keys)}, {pick(qkv[2].value, 1, keys)}},

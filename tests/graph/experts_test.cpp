@@ -82,7 +82,7 @@ Mixture mixture(const Sizes& s, Order order) {
 }
 
 Dense at(const std::vector<Dense>& values, ValueId id) {
-  return values.at(static_cast<std::size_t>(id.index));
+  return values.at(id.index);
 }
 
 double element(const Dense& x, std::initializer_list<std::int64_t> index) {
@@ -91,7 +91,7 @@ double element(const Dense& x, std::initializer_list<std::int64_t> index) {
   for (const std::int64_t i : index) {
     offset = offset * x.shape.dim(d++) + i;
   }
-  return x.data.at(static_cast<std::size_t>(offset));
+  return x.data.at(offset);
 }
 
 /// A token by its group and its index there.
@@ -140,7 +140,7 @@ std::vector<double> plain_gates(const Sizes& s, const Leaves& leaves, Token t, O
   const std::vector<double> logits = plain_logits(s, leaves, t);
   std::vector<double> sorted = logits;
   std::ranges::sort(sorted, std::greater<>{});
-  const double least = sorted.at(static_cast<std::size_t>(s.k - 1));
+  const double least = sorted.at(s.k - 1);
   double sum = 0;
   for (const double logit : logits) {
     sum += order == Order::SoftmaxFirst || logit >= least ? std::exp(logit) : 0;
@@ -164,7 +164,7 @@ TEST_P(ExpertOrders, ComputeGatedSumOfAllExperts) {
       for (std::int64_t h = 0; h < s.width; ++h) {
         double expected = 0;
         for (std::int64_t e = 0; e < s.experts; ++e) {
-          expected += gates[static_cast<std::size_t>(e)] * expert_result(s, m.leaves, e, t, h);
+          expected += gates[e] * expert_result(s, m.leaves, e, t, h);
         }
         ASSERT_NEAR(element(out, {t.g, t.n, h}), expected, 1e-12)
             << "k " << k << ", group " << t.g << ", token " << t.n;
@@ -180,7 +180,7 @@ TEST_P(ExpertOrders, AreZeroExactlyOutsideChosenExperts) {
   for (const Token t : all_tokens(s)) {
     const std::vector<double> expected = plain_gates(s, m.leaves, t, GetParam());
     for (std::int64_t e = 0; e < s.experts; ++e) {
-      const double gate = expected[static_cast<std::size_t>(e)];
+      const double gate = expected[e];
       EXPECT_EQ(element(gates, {t.g, t.n, e}) == 0, gate == 0) << t.g << ", " << t.n << ", " << e;
       EXPECT_NEAR(element(gates, {t.g, t.n, e}), gate, 1e-12);
     }

@@ -95,8 +95,7 @@ TEST(Graph, EvaluatesWithReferenceKernels) {
   Dense w{Shape{2, 2}};
   w.data = {1, 10, 100, 1000};
   const std::vector<Dense> values = evaluate(graph, {{"x", x}, {"w", w}});
-  EXPECT_EQ(values[static_cast<std::size_t>(graph.find("y").index)].data,
-            (std::vector<double>{201, 2010}));
+  EXPECT_EQ(values[graph.find("y").index].data, (std::vector<double>{201, 2010}));
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ Dense slice(const Dense& whole, const Factors::Dims& dims, std::int32_t factor, 
       from += (rest % shape[d] + (cut[d] ? begin : 0)) * strides[d];
       rest /= shape[d];
     }
-    part.data[i] = whole.data[static_cast<std::size_t>(from)];
+    part.data[i] = whole.data[from];
   }
   return part;
 }
@@ -113,8 +113,8 @@ TEST(Ops, FactorsMatchDimensionSizes) {
       ASSERT_EQ(static_cast<int>(dims.size()), shape.rank()) << describe(c);
       for (int d = 0; d < shape.rank(); ++d) {
         std::int64_t size = 1;
-        for (const std::int32_t factor : dims[static_cast<std::size_t>(d)]) {
-          size *= factors.factors.at(static_cast<std::size_t>(factor)).size;
+        for (const std::int32_t factor : dims[d]) {
+          size *= factors.factors.at(factor).size;
         }
         EXPECT_EQ(size, shape.dim(d)) << describe(c);
       }
@@ -162,7 +162,7 @@ std::vector<Dense> merge(const Signature& s, const Factors& factors, std::int32_
 void check_split(const OpCase& c, const Graph& graph, std::int32_t factor) {
   const Signature whole = signature_in(graph);
   const Factors factors = whole.op->factors(whole);
-  const Factor& row = factors.factors[static_cast<std::size_t>(factor)];
+  const Factor& row = factors.factors[factor];
   const std::vector<Dense> inputs = draw_inputs(c);
   const std::vector<Dense> expected = evaluate(whole, inputs);
   const std::int64_t cut = row.size / 2;
@@ -172,7 +172,7 @@ void check_split(const OpCase& c, const Graph& graph, std::int32_t factor) {
     for (const Factor& each : factors.factors) {
       ranges.push_back({0, each.size});
     }
-    ranges[static_cast<std::size_t>(factor)] = {begin, length};
+    ranges[factor] = {begin, length};
     Signature part = whole;
     Attributes attributes = *whole.attributes;
     if (whole.op->part != nullptr) {

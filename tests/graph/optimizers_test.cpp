@@ -61,8 +61,7 @@ TEST(Optimizers, SkipStepIfScaleIsZeroOrNotFinite) {
     leaves["scale"] = scalar(scale);
     const std::vector<Dense> values = evaluate(graph, leaves);
     for (const Update& update : graph.updates()) {
-      EXPECT_EQ(values[static_cast<std::size_t>(update.value.index)].data,
-                values[static_cast<std::size_t>(update.target.index)].data);
+      EXPECT_EQ(values[update.value.index].data, values[update.target.index].data);
     }
   }
 }
@@ -79,7 +78,7 @@ std::vector<double> muon_step(const Shape& shape, const std::vector<double>& gra
   g.data = gradient;
   const Leaves leaves{
       {"p", Dense(shape)}, {"g", g}, {"m", Dense(shape)}, {"lr", scalar(1)}, {"scale", scalar(1)}};
-  return evaluate(builder.graph(), leaves)[static_cast<std::size_t>(out[0].index)].data;
+  return evaluate(builder.graph(), leaves)[out[0].index].data;
 }
 
 /// Rows of a wide matrix become nearly orthonormal, whatever their lengths were; the scale is 0.2 sqrt(3).

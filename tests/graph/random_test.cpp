@@ -134,7 +134,7 @@ TEST(Random, ThresholdIsSmallestKeptWord) {
 }
 
 Dense ones(const Shape& shape) {
-  return dense(shape, std::vector<double>(static_cast<std::size_t>(shape.element_count()), 1));
+  return dense(shape, std::vector<double>(shape.element_count(), 1));
 }
 
 Given step(std::int64_t number) {
@@ -198,7 +198,7 @@ std::vector<double> cut_from(const Dense& whole, const Part& part) {
       for (std::int64_t k = 0; k < part.dims[2]; ++k) {
         const std::int64_t at = (part.offset[0] + i) * strides[0] +
                                 (part.offset[1] + j) * strides[1] + part.offset[2] + k;
-        found.push_back(whole.data[static_cast<std::size_t>(at)]);
+        found.push_back(whole.data[at]);
       }
     }
   }

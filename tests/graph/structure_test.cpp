@@ -35,7 +35,7 @@ std::vector<Dense> run(const char* op, const std::vector<Input>& inputs,
   const std::vector<Dense> values = evaluate(builder.finish(), leaves);
   std::vector<Dense> found;
   for (const ValueId id : results) {
-    found.push_back(values[static_cast<std::size_t>(id.index)]);
+    found.push_back(values[id.index]);
   }
   return found;
 }
@@ -58,7 +58,7 @@ std::string reshape_factors(const Shape& from, const Numbers& to) {
     for (const auto& dim : dims) {
       result += "[";
       for (const std::int32_t f : dim) {
-        const Factor& factor = factors.factors.at(static_cast<std::size_t>(f));
+        const Factor& factor = factors.factors.at(f);
         result += result.back() == '[' ? "" : " ";
         result += std::to_string(f) + ":" + std::to_string(factor.size);
         result += factor.split == Factor::Split::Never ? "!" : "";

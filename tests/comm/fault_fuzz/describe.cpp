@@ -1,25 +1,23 @@
 // A run as readable text.
-#include <array>
-
 #include <fmt/format.h>
 
+#include "base/enum_names.h"
 #include "comm/fault_fuzz/judge.h"
 
 namespace trireme::fault_fuzz {
 namespace {
 
 std::string_view name_of(Event::Kind kind) {
-  constexpr std::array<std::string_view, 13> kNames{
-      "joined",        "long call",     "call failed",  "shrinking", "shrunk",
-      "shrink failed", "barrier begun", "barrier done", "finished",  "wrong result",
-      "unexpected",    "leaving",       "left"};
-  return kNames.at(static_cast<std::size_t>(kind));
+  constexpr auto kNames = enum_names<Event::Kind>(
+      "joined", "long call", "call failed", "shrinking", "shrunk", "shrink failed", "barrier begun",
+      "barrier done", "finished", "wrong result", "unexpected", "leaving", "left");
+  return kNames[kind];
 }
 
 std::string_view name_of(RankRecord::End end) {
-  constexpr std::array<std::string_view, 5> kNames{"exited", "ended by an unexpected signal",
-                                                   "killed", "hung", "stopped"};
-  return kNames.at(static_cast<std::size_t>(end));
+  constexpr auto kNames = enum_names<RankRecord::End>("exited", "ended by an unexpected signal",
+                                                      "killed", "hung", "stopped");
+  return kNames[end];
 }
 
 std::string describe_event(const Event& event, double start) {

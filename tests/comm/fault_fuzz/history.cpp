@@ -23,7 +23,7 @@ Judgement::Timing History::timing() const {
 }
 
 Lineage History::lineage(int r, int generation) const {
-  const Lineage& all = lineages_[static_cast<std::size_t>(r)];
+  const Lineage& all = lineages_[r];
   const auto count = std::min(all.size(), static_cast<std::size_t>(generation) + 1);
   return {all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count)};
 }

@@ -20,9 +20,7 @@ class History {
   [[nodiscard]] const Record& record() const { return record_; }
   [[nodiscard]] const Truth& truth() const { return truth_; }
   [[nodiscard]] Judgement::Timing timing() const;
-  [[nodiscard]] const RankRecord& rank(int r) const {
-    return record_.ranks[static_cast<std::size_t>(r)];
-  }
+  [[nodiscard]] const RankRecord& rank(int r) const { return record_.ranks[r]; }
   [[nodiscard]] double deadlines(double count) const { return count * scenario_.deadline; }
   [[nodiscard]] double since_start(double time) const { return time - record_.started_at; }
 

@@ -1,18 +1,17 @@
 #include "comm/fault_fuzz/judge.h"
 
-#include <array>
-
 #include <fmt/format.h>
 
+#include "base/enum_names.h"
 #include "comm/fault_fuzz/history.h"
 #include "trireme/comm.h"
 
 namespace trireme::fault_fuzz {
 namespace {
 
-constexpr std::array<std::string_view, kRules> kRuleNames{
-    "right-result", "no-crash",       "one-group",     "membership", "barrier",     "majority",
-    "call-in-time", "shrink-in-time", "leave-in-time", "survival",   "nothing-left"};
+constexpr auto kRuleNames =
+    enum_names<Rule>("right-result", "no-crash", "one-group", "membership", "barrier", "majority",
+                     "call-in-time", "shrink-in-time", "leave-in-time", "survival", "nothing-left");
 
 bool is_false_accusation(const Event& event) {
   return event.fault == static_cast<int>(CommFault::Mismatch) ||
@@ -51,7 +50,7 @@ void check_endings(const History& history, Violations& found) {
 }
 
 std::string_view to_text(Rule rule) {
-  return kRuleNames.at(static_cast<std::size_t>(rule));
+  return kRuleNames[rule];
 }
 
 Judgement judge(const Scenario& scenario, const Record& record) {

@@ -26,7 +26,6 @@ enum class Rule {
   Survival,      ///< unharmed ranks continue, together
   NothingLeft,   ///< no process, file or descriptor is left behind
 };
-inline constexpr int kRules = static_cast<int>(Rule::NothingLeft) + 1;
 [[nodiscard]] std::string_view to_text(Rule rule);
 
 struct Violation {

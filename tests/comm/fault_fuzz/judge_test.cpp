@@ -30,7 +30,7 @@ class JudgeTest : public testing::Test {
     }
   }
 
-  RankRecord& rank(int r) { return record_.ranks[static_cast<std::size_t>(r)]; }
+  RankRecord& rank(int r) { return record_.ranks[r]; }
   void add(int r, const Event& event) { rank(r).events.push_back(event); }
 
   /// From `begin` to `end`; to the end of the run if that is 0.

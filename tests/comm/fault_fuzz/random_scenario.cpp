@@ -70,9 +70,8 @@ Fault random_fault(Random& random, const Scenario& scenario) {
                               Fault::Kind::Cut,  Fault::Kind::Stop, Fault::Kind::Slow,
                               Fault::Kind::Idle};
   Fault fault;
-  fault.kind = hosts
-                   ? kHosts.at(static_cast<std::size_t>(random.integer(0, kHosts.size() - 1)))
-                   : kOneHost.at(static_cast<std::size_t>(random.integer(0, kOneHost.size() - 1)));
+  fault.kind = hosts ? kHosts.at(random.integer(0, kHosts.size() - 1))
+                     : kOneHost.at(random.integer(0, kOneHost.size() - 1));
   fault.target =
       random.integer(0, (fault.hits_host() ? scenario.host_count() : scenario.ranks()) - 1);
   fault.at = random.hundredths(0.1, 3);

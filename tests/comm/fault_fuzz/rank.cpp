@@ -34,7 +34,7 @@ class Worker {
   Worker(const Scenario& scenario, World& world, Journal& journal)
       : scenario_(scenario),
         journal_(journal),
-        mine_(journal.ranks[static_cast<std::size_t>(world.rank())]),
+        mine_(journal.ranks[world.rank()]),
         me_(static_cast<std::size_t>(world.rank())),
         group_(world.all()) {}
 
@@ -149,7 +149,7 @@ class Worker {
 };
 
 void join_and_work(const Scenario& scenario, const RankPlace& place, Journal& journal) {
-  RankJournal& mine = journal.ranks[static_cast<std::size_t>(place.join.rank)];
+  RankJournal& mine = journal.ranks[place.join.rank];
   std::optional<World> world(join(place.join, world_options(scenario, place.bind)));
   mine.write({.kind = Event::Kind::Joined});
   std::exception_ptr error;
@@ -195,7 +195,7 @@ WorldOptions world_options(const Scenario& scenario, const std::string& bind) {
 }
 
 void run_rank(const Scenario& scenario, const RankPlace& place, Journal& journal) noexcept {
-  RankJournal& mine = journal.ranks[static_cast<std::size_t>(place.join.rank)];
+  RankJournal& mine = journal.ranks[place.join.rank];
   try {
     join_and_work(scenario, place, journal);
   } catch (const WrongResult& error) {

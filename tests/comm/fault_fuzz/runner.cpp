@@ -52,7 +52,7 @@ class Processes {
       std::fflush(nullptr);
       _exit(0);
     }
-    children_[static_cast<std::size_t>(rank)].pid = child;
+    children_[rank].pid = child;
   }
 
   [[nodiscard]] bool has_ended(int rank) const { return at(rank).pid == 0; }
@@ -81,9 +81,7 @@ class Processes {
     int status = 0;
     double ended_at = 0;
   };
-  [[nodiscard]] const Child& at(int rank) const {
-    return children_[static_cast<std::size_t>(rank)];
-  }
+  [[nodiscard]] const Child& at(int rank) const { return children_[rank]; }
   void wait(std::size_t rank, int options) {
     Child& child = children_[rank];
     if (child.pid > 0 && waitpid(child.pid, &child.status, options) == child.pid) {
@@ -192,8 +190,7 @@ class Run {
         hosts_.cut(fault.target);
         break;
       case Fault::Kind::Idle:
-        journal_->idle_until[static_cast<std::size_t>(fault.target)].store(now() +
-                                                                           deadlines(fault.length));
+        journal_->idle_until[fault.target].store(now() + deadlines(fault.length));
         break;
       case Fault::Kind::Slow:
         hosts_.slow_down(fault.target);
@@ -257,7 +254,7 @@ class Run {
   /// In shrink() or leaving for too long.
   [[nodiscard]] bool is_any_stuck() const {
     for (int r = 0; r < scenario_.ranks(); ++r) {
-      const RankJournal& rank = journal_->ranks[static_cast<std::size_t>(r)];
+      const RankJournal& rank = journal_->ranks[r];
       const double since = rank.waiting_since.load();
       const std::string_view what = rank.waiting_in.load();
       if (!processes_.has_ended(r) && !is_stopped_for_good(r) && since > 0 &&
@@ -273,7 +270,7 @@ class Run {
     record_.ranks.resize(scenario_.hosts.size());
     processes_.look();
     for (int r = 0; r < scenario_.ranks(); ++r) {
-      RankRecord& rank = record_.ranks[static_cast<std::size_t>(r)];
+      RankRecord& rank = record_.ranks[r];
       if (!processes_.has_ended(r)) {
         rank.end = is_stopped_for_good(r) ? RankRecord::End::Stopped : RankRecord::End::Hung;
         processes_.signal(r, SIGKILL);
@@ -298,8 +295,8 @@ class Run {
 
   void collect() {
     for (int r = 0; r < scenario_.ranks(); ++r) {
-      RankRecord& rank = record_.ranks[static_cast<std::size_t>(r)];
-      const RankJournal& from = journal_->ranks[static_cast<std::size_t>(r)];
+      RankRecord& rank = record_.ranks[r];
+      const RankJournal& from = journal_->ranks[r];
       const std::size_t written = from.written.load(std::memory_order_acquire);
       const std::size_t kept = std::min(written, RankJournal::kMaxEvents);
       rank.events.assign(from.events.begin(),

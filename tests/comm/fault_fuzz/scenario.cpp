@@ -1,7 +1,6 @@
 #include "comm/fault_fuzz/scenario.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <limits>
 #include <optional>
@@ -9,33 +8,20 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/enum_names.h"
+#include "base/text.h"
 #include "trireme/error.h"
 
 namespace trireme::fault_fuzz {
 namespace {
 
-constexpr std::array<std::string_view, kTransports> kTransportNames{"shm", "tcp", "tls", "ucx",
-                                                                    "mixed"};
-constexpr std::array<std::string_view, kOps> kOpNames{
-    "barrier", "allreduce", "ring-allreduce", "broadcast",      "reduce",
-    "scatter", "gather",    "allgather",      "reduce-scatter", "alltoall",
-    "ring",    "pairs",     "flood",          "started",        "split"};
-constexpr std::array<std::string_view, kFaults> kFaultNames{"kill", "stop", "cut", "idle", "slow"};
+constexpr auto kTransportNames = enum_names<Transport>("shm", "tcp", "tls", "ucx", "mixed");
+constexpr auto kOpNames = enum_names<Op::Kind>(
+    "barrier", "allreduce", "ring-allreduce", "broadcast", "reduce", "scatter", "gather",
+    "allgather", "reduce-scatter", "alltoall", "ring", "pairs", "flood", "started", "split");
+constexpr auto kFaultNames = enum_names<Fault::Kind>("kill", "stop", "cut", "idle", "slow");
 
 using Words = std::vector<std::string_view>;
-
-Words split_words(std::string_view line) {
-  Words words;
-  for (std::size_t at = 0; at < line.size();) {
-    const std::size_t begin = std::min(line.find_first_not_of(' ', at), line.size());
-    const std::size_t end = std::min(line.find(' ', begin), line.size());
-    if (end > begin) {
-      words.push_back(line.substr(begin, end - begin));
-    }
-    at = end;
-  }
-  return words;
-}
 
 [[noreturn]] void refuse(std::string_view what, std::string_view text) {
   throw Error(ErrorKind::Input, fmt::format("expected {}, found '{}'", what, text));
@@ -51,13 +37,13 @@ T parse_number(std::string_view text) {
   return value;
 }
 
-template <class Kind, std::size_t n>
-Kind parse_name(const std::array<std::string_view, n>& names, std::string_view text) {
-  const auto it = std::ranges::find(names, text);
-  if (it == names.end()) {
-    refuse(fmt::format("one of {}", fmt::join(names, ", ")), text);
+template <class Names>
+auto parse_name(const Names& names, std::string_view text) {
+  const auto found = names.find(text);
+  if (!found) {
+    refuse(fmt::format("one of {}", fmt::join(names.list(), ", ")), text);
   }
-  return static_cast<Kind>(it - names.begin());
+  return *found;
 }
 
 /// "fault stop rank 2 at 1.25 for 1.7"
@@ -65,7 +51,7 @@ Fault parse_fault(const Words& words) {
   if (words.size() != 6 && words.size() != 8) {
     throw Error(ErrorKind::Input, "expected 'fault KIND rank|host N at TIME [for TIME]'");
   }
-  Fault fault{.kind = parse_name<Fault::Kind>(kFaultNames, words[1])};
+  Fault fault{.kind = parse_name(kFaultNames, words[1])};
   const std::string_view target = fault.hits_host() ? "host" : "rank";
   if (words[2] != target || words[4] != "at" || (words.size() == 8 && words[6] != "for")) {
     refuse(fmt::format("'fault {} {} N at TIME [for TIME]'", words[1], target),
@@ -86,10 +72,9 @@ void parse_line(const Words& words, Scenario& into) {
   } else if (key == "fault") {
     into.faults.push_back(parse_fault(words));
   } else if (key == "op" && words.size() == 3) {
-    into.ops.push_back(
-        {parse_name<Op::Kind>(kOpNames, words[1]), parse_number<std::int64_t>(words[2])});
+    into.ops.push_back({parse_name(kOpNames, words[1]), parse_number<std::int64_t>(words[2])});
   } else if (key == "transport" && words.size() == 2) {
-    into.transport = parse_name<Transport>(kTransportNames, words[1]);
+    into.transport = parse_name(kTransportNames, words[1]);
   } else if (key == "deadline" && words.size() == 2) {
     into.deadline = parse_number<double>(words[1]);
   } else if (key == "length" && words.size() == 2) {
@@ -119,13 +104,13 @@ std::string problem_of(const Scenario& scenario, const Fault& fault) {
 }  // namespace
 
 std::string_view to_text(Transport transport) {
-  return kTransportNames.at(static_cast<std::size_t>(transport));
+  return kTransportNames[transport];
 }
 std::string_view to_text(Op::Kind kind) {
-  return kOpNames.at(static_cast<std::size_t>(kind));
+  return kOpNames[kind];
 }
 std::string_view to_text(Fault::Kind kind) {
-  return kFaultNames.at(static_cast<std::size_t>(kind));
+  return kFaultNames[kind];
 }
 
 bool overlap(const Fault& a, const Fault& b) {

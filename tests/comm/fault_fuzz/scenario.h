@@ -69,7 +69,6 @@ struct Fault {
   [[nodiscard]] bool hits_host() const { return kind == Kind::Cut || kind == Kind::Slow; }
   friend bool operator==(const Fault&, const Fault&) = default;
 };
-inline constexpr int kFaults = static_cast<int>(Fault::Kind::Slow) + 1;
 [[nodiscard]] std::string_view to_text(Fault::Kind kind);
 /// Whether both do the same to the same target at the same time. Then the end of one would end the other.
 [[nodiscard]] bool overlap(const Fault& a, const Fault& b);
@@ -84,7 +83,7 @@ struct Scenario {
 
   [[nodiscard]] int ranks() const { return static_cast<int>(hosts.size()); }
   [[nodiscard]] int host_count() const;
-  [[nodiscard]] int host_of(int rank) const { return hosts[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] int host_of(int rank) const { return hosts[rank]; }
   /// The problem with it, or "".
   [[nodiscard]] std::string problem() const;
   friend bool operator==(const Scenario&, const Scenario&) = default;

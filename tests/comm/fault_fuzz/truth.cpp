@@ -134,7 +134,7 @@ bool Truth::was_any_late() const {
 }
 
 double Truth::killed_at(int rank) const {
-  if (record_.ranks[static_cast<std::size_t>(rank)].end != RankRecord::End::Killed) {
+  if (record_.ranks[rank].end != RankRecord::End::Killed) {
     return kNever;
   }
   double time = kNever;

@@ -36,9 +36,7 @@ class OpRun {
 
  private:
   [[nodiscard]] Rank me() const { return group_.rank(); }
-  [[nodiscard]] Rank world_rank(Rank place) const {
-    return group_.world_ranks()[static_cast<std::size_t>(place)];
-  }
+  [[nodiscard]] Rank world_rank(Rank place) const { return group_.world_ranks()[place]; }
   [[nodiscard]] std::size_t offset(Rank place) const {
     return block_ * static_cast<std::size_t>(place);
   }
@@ -166,8 +164,7 @@ class OpRun {
       std::vector<Pending> pending;
       for (Rank place = 0; place < group_.size(); ++place) {
         if (place != me()) {
-          pending.push_back(
-              group_.start_receive<Element>(in[static_cast<std::size_t>(place)], place, 4));
+          pending.push_back(group_.start_receive<Element>(in[place], place, 4));
           pending.push_back(group_.start_send<Element>(out, place, 4));
         }
       }
@@ -177,7 +174,7 @@ class OpRun {
     });
     for (Rank place = 0; place < group_.size(); ++place) {
       if (place != me()) {
-        check(in[static_cast<std::size_t>(place)], values(place, 0, block_));
+        check(in[place], values(place, 0, block_));
       }
     }
   }

@@ -95,8 +95,7 @@ void compare_all(const CallView& view, std::int64_t at, std::span<const T> got,
     const auto length = static_cast<std::size_t>(std::min(kChunk, total - begin));
     expected.resize(length);
     expect(begin, std::span<T>(expected));
-    compare_chunk<T>(view, at + begin, got.subspan(static_cast<std::size_t>(begin), length),
-                     expected, found);
+    compare_chunk<T>(view, at + begin, got.subspan(begin, length), expected, found);
   }
 }
 
@@ -120,7 +119,7 @@ Differences compare_copied(const CallView& view, Rank place, std::span<const T> 
   std::int64_t at = 0;
   for (const Copied& part : copies(view, place)) {
     compare_all<T>(
-        view, at, got.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(part.length)),
+        view, at, got.subspan(at, part.length),
         [&](std::int64_t begin, std::span<T> out) {
           fill_input(view, part.source, part.begin + begin, std::as_writable_bytes(out));
         },

@@ -137,7 +137,7 @@ class Generator {
   // Groups.
 
   std::vector<Rank> shuffled_places(int group) {
-    std::vector<Rank> places(static_cast<std::size_t>(size_of_group(group)));
+    std::vector<Rank> places(size_of_group(group));
     std::iota(places.begin(), places.end(), 0);
     if (chance(0.5)) {
       std::ranges::shuffle(places, random_);
@@ -152,7 +152,7 @@ class Generator {
     std::vector<Rank> places = shuffled_places(made.parent);
     const int size = static_cast<int>(places.size());
     if (made.kind == NewGroups::Kind::Subset) {
-      places.resize(static_cast<std::size_t>(between(1, size)));
+      places.resize(between(1, size));
       made.parts = {{next_group_++, places}};
     } else {
       const auto cut = static_cast<std::ptrdiff_t>(between(0, size - 1));

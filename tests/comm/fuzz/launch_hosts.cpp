@@ -95,7 +95,7 @@ int launch_on_hosts(const std::vector<int>& hosts, const std::function<void(Worl
       .size = static_cast<Rank>(hosts.size()), .store = store_address(), .secret = random_secret()};
   std::vector<pid_t> children;
   for (where.rank = 0; where.rank < where.size; ++where.rank) {
-    const int host = hosts[static_cast<std::size_t>(where.rank)];
+    const int host = hosts[where.rank];
     children.push_back(start_rank([&] { return run_rank(where, host, body, options); }));
   }
   int code = 0;

@@ -187,7 +187,7 @@ void check_message(const Ongoing& ongoing, const Message& message) {
 
 const Side& side_of(const Ongoing& ongoing) {
   if (const auto* call = std::get_if<Collective>(&ongoing.step->action)) {
-    return call->sides[static_cast<std::size_t>(ongoing.place)];
+    return call->sides[ongoing.place];
   }
   const auto& message = std::get<Message>(ongoing.step->action);
   return is_sender(ongoing, message) ? message.sender : message.receiver;

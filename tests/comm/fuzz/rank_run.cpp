@@ -128,7 +128,7 @@ namespace {
 void check_group(const Group& parent, const NewGroups::Part& part, const Group& group) {
   std::vector<Rank> expected;
   for (const Rank place : part.places) {
-    expected.push_back(parent.world_ranks().at(static_cast<std::size_t>(place)));
+    expected.push_back(parent.world_ranks().at(place));
   }
   const auto place =
       static_cast<Rank>(std::ranges::find(part.places, parent.rank()) - part.places.begin());

@@ -112,7 +112,7 @@ T combine_all(const Collective& call, std::span<const Wide<T>> values) {
 
 template <class T>
 void fill_combined_as(const CallView& view, std::int64_t begin, std::span<T> out) {
-  std::vector<std::vector<T>> inputs(static_cast<std::size_t>(view.ranks));
+  std::vector<std::vector<T>> inputs(view.ranks);
   for (std::size_t r = 0; r < inputs.size(); ++r) {
     inputs[r].resize(out.size());
     fill_input(view, static_cast<Rank>(r), begin, std::as_writable_bytes(std::span(inputs[r])));

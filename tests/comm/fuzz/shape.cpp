@@ -4,8 +4,7 @@ namespace trireme::fuzz {
 namespace {
 
 std::int64_t count_at(const CallView& view, Rank index) {
-  return view.call.counts.empty() ? view.call.count
-                                  : view.call.counts.at(static_cast<std::size_t>(index));
+  return view.call.counts.empty() ? view.call.count : view.call.counts.at(index);
 }
 
 /// What `from` has for `to` in an all-to-all.
