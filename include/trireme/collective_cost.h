@@ -2,7 +2,7 @@
 // closed-form formulas, lower bounds, crossovers, and the selector that ranks algorithms by predicted time. Pure; any
 // thread.
 //
-// The model. A message of b bytes takes alpha + b*beta, whatever the distance; combining b bytes takes b*gamma more at
+// The model. A message of b bytes takes alpha + b*beta at any distance; combining b bytes takes b*gamma more at
 // the receiver. A rank has one port in each direction: it sends one message at a time and receives one at a time, both
 // concurrently. Ranks run in lock step: a step lasts as long as its busiest port, and the steps add up. (Ranks that run
 // freely, each entering a step when its own messages of the previous step are done, are never slower.)
@@ -122,7 +122,7 @@ class Selector {
     std::vector<Algorithm> among = {};  ///< empty: every algorithm that implements the operation
   };
   /// Fastest first; ties keep the catalog's order. Algorithms that do not leave identical bits on all ranks come last,
-  /// whatever their time. The reference is valid as long as the Selector lives.
+  /// regardless of their time. The reference is valid as long as the Selector lives.
   const std::vector<Choice>& rank(const Query& query);
 
   /// Explains the first choice: its terms, which of them dominates, and its lead over the second.

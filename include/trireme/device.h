@@ -29,7 +29,7 @@ class DeviceMemory {
   [[nodiscard]] virtual std::byte* data() = 0;
 };
 
-/// Host memory from which and to which a device copies asynchronously: pinned, where that matters.
+/// Host memory that a device can copy to and from asynchronously; pinned where that matters.
 class HostMemory {
  public:
   HostMemory() = default;

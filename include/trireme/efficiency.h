@@ -21,8 +21,8 @@ namespace trireme {
 /// through memory if that is longer.
 struct Efficiency {
   double matmul = 0.8;   ///< of the dense peak: large matrix products of 16 bits or more
-  double matmul8 = 0.6;  ///< the same of 8 bits, conversions included
-  double matmul4 = 0.4;  ///< the same of 4 bits
+  double matmul8 = 0.6;  ///< the same for 8 bits, conversions included
+  double matmul4 = 0.4;  ///< the same for 4 bits
   double depth = 200;  ///< the K at which filling and draining a tile costs as much as computing it
   int units = 0;  ///< multiprocessors that share the tiles of a product; 0: waves do not matter
   int tile_rows = 128;     ///< of the tiles that one multiprocessor computes

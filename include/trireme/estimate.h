@@ -147,7 +147,7 @@ struct TypicalMfu {
 
 // Memory.
 
-/// Bytes per parameter, whatever the batch.
+/// Bytes per parameter, regardless of the batch.
 struct MemoryRecipe {
   std::string name{};
   double parameters = 0;

@@ -6,8 +6,8 @@
 //
 //   max(T1 / m, Tinf)  <=  makespan  <=  T1 / m + (1 - 1/m) Tinf  <=  (2 - 1/m) times the shortest possible
 //
-// so it tells what placing branches on separate devices can gain at most: nothing for a chain, half of the time for
-// two equal branches.
+// so it bounds the gain from placing branches on separate devices: nothing for a chain, half of the time for two equal
+// branches.
 #pragma once
 
 #include <cstdint>

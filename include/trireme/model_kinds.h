@@ -16,7 +16,7 @@ namespace trireme {
 struct MlpConfig {
   std::string name = "mlp";
   std::int64_t inputs = 8;
-  std::vector<std::int64_t> hidden{128};  ///< widths, from the input on
+  std::vector<std::int64_t> hidden{128};  ///< widths, starting at the input
   std::int64_t outputs = 4;
   DType dtype = DType::F32;
 };
@@ -39,7 +39,7 @@ struct ConvNetConfig {
 [[nodiscard]] std::vector<std::string> problems(const ConvNetConfig& config);
 
 /// The input `x` is f32[B,inputs], `targets` f32[B,outputs]; the outputs are `loss`, the mean of all squared
-/// errors, and `y`. Inputs and targets are f32 whatever the model's type is.
+/// errors, and `y`. Inputs and targets are f32, regardless of the model's type.
 [[nodiscard]] Model make_model(const MlpConfig& config, std::int64_t examples);
 
 /// The input `images` is f32[B,channels,size,size], `targets` i32[B]; the outputs are `loss`, the mean

@@ -25,7 +25,7 @@ void require_same_dtype(const Signature& s, std::size_t a, std::size_t b);
 [[nodiscard]] int axis_of(const Signature& s, std::int64_t axis, int rank);
 /// One number per row: for [B,T,C], [B,T].
 [[nodiscard]] Shape rows_of(const Shape& shape);
-/// Statistics of rows, and losses, are at least f32, whatever the rows are.
+/// The type of statistics of rows, and of losses: at least f32.
 [[nodiscard]] DType statistics_type(DType rows);
 
 // Factors.

@@ -102,7 +102,7 @@ struct PlacementSpec {
   /// The stage of each block. Nodes of no block run where their inputs are: on the stage of the last in the forward, of
   /// the first in the backward; updates run where their parameter is.
   std::map<std::int32_t, int> stages{};
-  /// Stages of single nodes, whatever their block; and nodes that run on the stage of another, earlier one.
+  /// Stages of single nodes, regardless of their block; and nodes that run on the stage of another, earlier one.
   std::map<NodeId, int> op_stages{};
   std::map<NodeId, NodeId> follows{};
   Bytes bucket{};  ///< as Plan::bucket

@@ -1,8 +1,8 @@
 // Chooses the plan of a training run on a measured host: compiles the candidates, predicts their step times, and picks
-// the fastest that fits into memory. Where more ranks than cores share them, the step depends on which ranks share one,
-// which nobody controls: the fastest in the worst case counts. Every communication op is another point at which the
-// operating system may run a rank that nobody waits for; so of plans within kClosePlans of the fastest, the one with the
-// fewest communication ops is picked. One thread at a time.
+// the fastest that fits into memory. With more ranks than cores, the time of a step depends on which ranks share a core.
+// That cannot be controlled, so plans are compared by their worst case. At every communication op the operating system may
+// run a rank that no other waits for, so of the plans within kClosePlans of the fastest, the one with the fewest
+// communication ops is picked. One thread at a time.
 #pragma once
 
 #include <cstddef>

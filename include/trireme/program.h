@@ -17,8 +17,8 @@ namespace trireme {
 
 /// The purpose of memory. Communication is memory that a single rank would not need: results of communication ops
 /// (received shards, gathered parameters, scratch), and buffers assembled only for sending (buckets). A sum over ranks
-/// has the category of its terms: a gradient is a gradient from the backward on, before and after it is reduced, and a
-/// reduced activation is an activation.
+/// has the category of its terms: a gradient is a gradient as soon as the backward computes it, before and after it is
+/// reduced, and a reduced activation is an activation.
 enum class Category : std::uint8_t {
   Input,
   Parameter,

@@ -35,7 +35,7 @@ struct RankPrograms {
 };
 
 /// The first eight problems of the programs of ranks 0, 1, …, in words that name ranks, instructions and tensors.
-/// Empty: whatever the timing, every rank completes, and every communication op receives the right data. Checks:
+/// Empty: with any timing, every rank completes, and every communication op receives the right data. Checks:
 ///
 /// - each program by itself (program.h);
 /// - every send has a receive of the same type, and vice versa; those of one source and tag in order;

@@ -56,7 +56,7 @@ struct SafetensorsContent {
                                                    std::string_view what);
 
 /// A memory-mapped file: opening it reads only the header. The views live as long as this object (or a copy of it:
-/// copies share the mapping). The file must not be truncated meanwhile.
+/// copies share the mapping). The file must not be truncated while it is mapped.
 class SafetensorsFile {
  public:
   /// Throws Error(System) if the file cannot be read, otherwise as parse_safetensors does.

@@ -130,8 +130,8 @@ class SampleMaster {
  public:
   using OnConsumed = std::function<void(Rank worker, std::span<const SampleIndex> samples)>;
 
-  /// Called while all others of the group call make_sampler(group, this rank). A rank that dies meanwhile counts as
-  /// lost. Calls `on_consumed` for each confirmation, in order, before acknowledging it to the worker; it must not
+  /// Called while all others of the group call make_sampler(group, this rank). A rank that dies during the call counts
+  /// as lost. Calls `on_consumed` for each confirmation, in order, before acknowledging it to the worker; it must not
   /// throw.
   explicit SampleMaster(Group& group, OnConsumed on_consumed = {});
   ~SampleMaster();

@@ -6,7 +6,7 @@
 //
 // Semantics. All transfers of a step happen at the same time: each reads what its sender held before the step. A rank
 // enters step t+1 once its own transfers of step t are done, so only data dependencies order the ranks. One Transfer is
-// one message, whatever the number of its blocks.
+// one message, regardless of the number of its blocks.
 #pragma once
 
 #include <algorithm>

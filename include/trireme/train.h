@@ -214,7 +214,7 @@ struct RunOptions {
   std::optional<HostCosts> host{};
   RunObserver observer{};
   /// Called on every rank when data, model and memory are known to be in order, just before the run creates or opens its
-  /// folder: from here on there is something to save.
+  /// folder. From then on there is something to save.
   std::function<void()> on_ready{};
   /// Called on every rank before each step; if it returns true on any rank, train() saves and ends early, without a last
   /// validation and a sample.

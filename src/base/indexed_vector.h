@@ -1,6 +1,6 @@
 // IndexedVector: a vector with one element for each rank, axis, stage, block, node, … that is indexed by exactly that, so
 // no index needs a cast. An id of another type does not compile. Where ids are plain integers, the type says what the
-// vector is indexed by, and any integer is an index. IndexedArray is the same of a fixed size.
+// vector is indexed by, and any integer is an index. IndexedArray has a fixed size.
 //
 //   IndexedVector<Rank, Bytes> sent(ranks);
 //   sent[message.from] += bytes;

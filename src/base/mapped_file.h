@@ -9,7 +9,7 @@
 namespace trireme {
 
 /// The bytes of a regular file, read from disk on access. Replacing the file (rename) is fine. If it is truncated
-/// meanwhile, accessing bytes past its end kills the process (SIGBUS); copy() reports it instead.
+/// while mapped, accessing bytes past its end kills the process (SIGBUS); copy() reports it instead.
 class MappedFile {
  public:
   /// Throws Error(System) naming the file and the reason.

@@ -2,8 +2,8 @@
 // that circulate in a ring of ranks (Liu et al., Ring Attention, 2023). Callable from any thread.
 //
 // Each of the p ranks along the axis starts with its own part of the factor. At time s it has the part of the rank s
-// places before it, receives the next from its predecessor, sends the current one to its successor, and meanwhile
-// computes with it:
+// places before it, receives the next from its predecessor, sends the current one to its successor, and
+// computes with it at the same time:
 //
 //   time        0       1       2          parts at three ranks
 //   rank 0      0       2       1

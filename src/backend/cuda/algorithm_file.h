@@ -22,7 +22,7 @@ class AlgorithmFile {
   explicit AlgorithmFile(std::string path);
 
   [[nodiscard]] std::optional<AlgorithmBits> find(std::string_view key);
-  /// Adds what other processes have written meanwhile, then writes the file. Failing to write is not an error: the
+  /// Adds the entries that other processes have written since, then writes the file. Failing to write is not an error: the
   /// algorithm is then found again next time.
   void add(const std::string& key, const AlgorithmBits& bits);
 

@@ -4,7 +4,7 @@
 // Each rank offers its input: the caller's buffer if peers can see it (World::allocate, or threads), else a copy in
 // staging memory if it is small (the smallest on the cache line of the stamp itself), else, if each part of a
 // medium-sized input has one reader, its address to fetch from. Between two ranks of which only one has data, the
-// sender meanwhile writes part of it into the other's output; in a gather all ranks write theirs. Then, depending on
+// sender also writes part of it into the other's output; in a gather all ranks write theirs. Then, depending on
 // the offers, all take one of three paths (n is the vector, p the ranks):
 //
 //   read      Every rank reads what it needs from all offers; for a small reduction it combines all p

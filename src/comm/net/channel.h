@@ -41,8 +41,7 @@ class Channel {
 
   /// Continues the handshake as far as possible without waiting; true once it is done. Throws Error(Peer) with the
   /// reason if either side refuses, Disagreement if only one of the two encrypts, ClosedInHandshake if the other
-  /// closes; a refusal has then been sent and the socket is closed. Reads at most 122 bytes, whatever the other side
-  /// sends.
+  /// closes; a refusal has then been sent and the socket is closed. Never reads more than 122 bytes.
   [[nodiscard]] bool advance();
   [[nodiscard]] bool is_open() const noexcept { return !handshake_; }
 
