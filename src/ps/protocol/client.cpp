@@ -18,6 +18,7 @@ constexpr std::size_t kMaxResent = 64;
 constexpr Micros kMaxBackoff = 16;
 /// The state is requested at least this often, however long leases are.
 constexpr Micros kLongestAsk = 30'000;
+constexpr Micros kFirstRefusedWait = 5'000;
 
 }  // namespace
 
@@ -68,6 +69,19 @@ void Client::take(const ClusterState& state, Micros now, Outbox& out) {
 void Client::adopt(Lane& lane, const View& view, Micros now, Outbox& out) {
   if (view.epoch > lane.view.epoch && !view.chain.empty()) {
     lane.view = view;
+    lane.is_refused = false;
+    lane.refused_wait = 0;
+    send_again(lane, now, out);
+  } else if (lane.is_refused && view.epoch == lane.view.epoch) {
+    repeat_refused(lane, now, out);
+  }
+}
+
+/// The view is still the newest: a server that refused it had not read it yet, or has restarted without it.
+void Client::repeat_refused(Lane& lane, Micros now, Outbox& out) {
+  if (now - lane.last_progress >= lane.refused_wait) {
+    lane.is_refused = false;
+    lane.refused_wait = std::clamp(2 * lane.refused_wait, kFirstRefusedWait, options_.timing.retry);
     send_again(lane, now, out);
   }
 }
@@ -80,6 +94,8 @@ void Client::take(const WrongView& answer, Micros now, Outbox& out) {
   if (answer.view.epoch > own.view.epoch) {
     adopt(own, answer.view, now, out);
   } else {
+    own.is_refused =
+        own.is_refused || (answer.view.epoch == own.view.epoch && answer.view.chain.empty());
     ask_for_state(now, out);
   }
 }
@@ -318,6 +334,9 @@ void Client::tick(Micros now, Outbox& out) {
   }
   for (Lane& lane : lanes_) {
     const bool is_waiting = !lane.pushes.empty() || !lane.pulls.empty();
+    if (is_waiting && lane.is_refused) {
+      ask_for_state(now, out);
+    }
     if (is_waiting && now - lane.last_progress >= lane.patience) {
       const Micros patience = lane.patience;
       send_again(lane, now, out);

@@ -124,6 +124,8 @@ class Client {
     std::map<std::uint64_t, PendingPull> pulls;
     Micros last_progress = 0;
     Micros patience = 0;
+    bool is_refused = false;  ///< by a server that does not know this view, yet or any more
+    Micros refused_wait = 0;  ///< before requests are repeated in this view
   };
   struct IterationEnd {
     ClockCount clock = 0;
@@ -149,6 +151,7 @@ class Client {
   void send(const Lane& lane, Push message, Outbox& out);
   void send(const Lane& lane, Pull message, Outbox& out);
   void send_again(Lane& lane, Micros now, Outbox& out);
+  void repeat_refused(Lane& lane, Micros now, Outbox& out);
   void send_lost(Lane& lane, Micros now, Outbox& out);
   void note_progress(Lane& lane, Micros now);
   void start_pull(Lane& lane, OpId op, Pull message, Micros now, Outbox& out);

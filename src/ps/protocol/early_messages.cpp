@@ -10,8 +10,14 @@ namespace {
 constexpr std::size_t kMaxKept = 4096;
 constexpr std::size_t kMaxKeptFloats = std::size_t{16} << 20;
 
+template <class AnyMessage>
+auto push_in(AnyMessage& message) {
+  auto* const forward = std::get_if<Forward>(&message);
+  return forward != nullptr ? &forward->push : std::get_if<Push>(&message);
+}
+
 std::size_t floats_in(const Message& message) {
-  const Push* const push = std::get_if<Push>(&message);
+  const Push* const push = push_in(message);
   return push != nullptr ? push->values.size() : 0;
 }
 
@@ -30,7 +36,20 @@ std::optional<EarlyMessages::ShardEpoch> EarlyMessages::named_by(const Message& 
       message);
 }
 
+std::optional<EarlyMessages::ShardTable> EarlyMessages::table_in(const Message& message) {
+  if (const Push* const push = push_in(message)) {
+    return ShardTable{push->shard, push->table};
+  }
+  if (const Pull* const pull = std::get_if<Pull>(&message)) {
+    return ShardTable{pull->shard, pull->table};
+  }
+  return std::nullopt;
+}
+
 void EarlyMessages::keep(ShardId shard, const Envelope& envelope) {
+  if (std::holds_alternative<Resume>(envelope.message)) {
+    forget_resume(shard, envelope.from);
+  }
   const std::size_t floats = floats_in(envelope.message);
   if (count_ >= kMaxKept || floats_ + floats > kMaxKeptFloats) {
     return;  // the sender will repeat it
@@ -38,9 +57,26 @@ void EarlyMessages::keep(ShardId shard, const Envelope& envelope) {
   ++count_;
   floats_ += floats;
   Envelope& kept = kept_[shard].emplace_back(envelope);
-  if (Push* const push = std::get_if<Push>(&kept.message)) {
+  if (Push* const push = push_in(kept.message)) {
     push->values.retain();
   }
+}
+
+/// Only the last one counts.
+void EarlyMessages::forget_resume(ShardId shard, NodeId from) {
+  if (const auto at = kept_.find(shard); at != kept_.end()) {
+    count_ -= std::erase_if(at->second, [&](const Envelope& kept) {
+      return kept.from == from && std::holds_alternative<Resume>(kept.message);
+    });
+  }
+}
+
+std::vector<ShardId> EarlyMessages::shards() const {
+  std::vector<ShardId> shards;
+  for (const auto& [shard, kept] : kept_) {
+    shards.push_back(shard);
+  }
+  return shards;
 }
 
 std::vector<Envelope> EarlyMessages::take(ShardId shard) {

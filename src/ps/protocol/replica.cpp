@@ -100,11 +100,12 @@ bool Replica::is_current(Epoch epoch) const {
   return epoch == view_.epoch || (planted(Fault::AcceptStaleEpoch) && epoch != 0);
 }
 
-bool Replica::is_in_log(NodeId worker, Sequence sequence) const {
-  return std::ranges::any_of(log_, [&](const Entry& entry) {
+Replica::Entry* Replica::uncommitted(NodeId worker, Sequence sequence) {
+  const auto at = std::ranges::find_if(log_, [&](const Entry& entry) {
     return entry.index > committed_ && entry.push.worker == worker &&
            entry.push.sequence == sequence;
   });
+  return at == log_.end() ? nullptr : &*at;
 }
 
 void Replica::send(NodeId to, Message message, Outbox& out) const {
@@ -121,8 +122,10 @@ void Replica::handle(const Push& push, Micros now, Outbox& out) {
   const Sequence last =
       planted(Fault::IgnoreSequences) ? push.sequence - 1 : state_.last(push.worker);
   if (push.sequence <= last) {
-    if (!is_in_log(push.worker, push.sequence)) {
-      send(push.worker, PushDone{options_.shard, view_.epoch, push.sequence, {}}, out);
+    if (Entry* const entry = uncommitted(push.worker, push.sequence)) {
+      entry->is_repeated = true;
+    } else {
+      acknowledge_repeated(push, out);
     }
     return;
   }
@@ -157,6 +160,11 @@ void Replica::acknowledge(const Push& push, Outbox& out) {
     done.values = state_.read(push.table, push.keys);
   }
   send(push.worker, std::move(done), out);
+}
+
+/// Without values: what this replica has applied may be ahead of the tail. The worker pulls them.
+void Replica::acknowledge_repeated(const Push& push, Outbox& out) const {
+  send(push.worker, PushDone{options_.shard, view_.epoch, push.sequence, {}}, out);
 }
 
 void Replica::handle(NodeId from, const Forward& forward, Micros now, Outbox& out) {
@@ -203,14 +211,20 @@ void Replica::handle(NodeId from, const Commit& commit_message, Micros now, Outb
   pump(out);
 }
 
-/// Everything up to the index is at the tail.
+/// Everything up to the index is at the tail, which has acknowledged it. A worker that repeated its push before that may
+/// not have been connected to the tail yet.
 void Replica::commit(Index index, Micros now, Outbox& out) {
   if (index > committed_) {
     heard_follower_ = now;
     const Index before = std::exchange(committed_, index);
     for (const Entry& entry : log_) {
-      if (is_tail() && entry.index > before) {
+      if (entry.index <= before || entry.index > index) {
+        continue;
+      }
+      if (is_tail()) {
         acknowledge(entry.push, out);
+      } else if (entry.is_repeated) {
+        acknowledge_repeated(entry.push, out);
       }
     }
   }

@@ -68,6 +68,7 @@ class Replica {
   struct Entry {
     Index index = 0;
     Push push;
+    bool is_repeated = false;  ///< by its worker, which may have missed the tail's answer
   };
   /// A snapshot being sent.
   struct Outgoing {
@@ -94,11 +95,13 @@ class Replica {
   /// Who gets what this replica applies: its successor, or the learner behind the tail.
   [[nodiscard]] std::optional<NodeId> follower() const;
   [[nodiscard]] bool is_current(Epoch epoch) const;
-  [[nodiscard]] bool is_in_log(NodeId worker, Sequence sequence) const;
+  /// The entry of a push that is not committed yet, or nullptr.
+  [[nodiscard]] Entry* uncommitted(NodeId worker, Sequence sequence);
 
   void start_over();
   void append(const Push& push, Micros now, Outbox& out);
   void acknowledge(const Push& push, Outbox& out);
+  void acknowledge_repeated(const Push& push, Outbox& out) const;
   void commit(Index index, Micros now, Outbox& out);
   void truncate();
   void send(NodeId to, Message message, Outbox& out) const;

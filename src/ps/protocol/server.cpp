@@ -36,9 +36,16 @@ Replica* Server::replica(ShardId shard) const {
   return at == replicas_.end() ? nullptr : at->second.get();
 }
 
-/// The worker asks a server that does not hold the shard.
-void Server::refuse(ShardId shard, NodeId worker, Outbox& out) {
-  out.push_back({options_.id, worker, WrongView{shard, {}}});
+/// The worker asks a server that does not hold the shard: names the epoch in which it believes that.
+void Server::refuse(const Envelope& envelope, Outbox& out) const {
+  std::visit(
+      [&]<class M>(const M& message) {
+        if constexpr (std::is_same_v<M, Push> || std::is_same_v<M, Pull>) {
+          const View nowhere{.epoch = message.epoch, .chain = {}, .learner = {}};
+          out.push_back({options_.id, envelope.from, WrongView{message.shard, nowhere}});
+        }
+      },
+      envelope.message);
 }
 
 void Server::handle(const Envelope& envelope, Micros now, Outbox& out) {
@@ -47,19 +54,45 @@ void Server::handle(const Envelope& envelope, Micros now, Outbox& out) {
   }
 }
 
-/// Only about shards that this node holds: of others it may never get a view.
 bool Server::keep_if_early(const Envelope& envelope) {
-  const std::optional<ShardId> shard = EarlyMessages::early_shard(
-      envelope, [&](ShardId of) { return replica(of) ? replica(of)->view().epoch : kNoEpoch; });
-  if (shard) {
+  if (const auto shard = EarlyMessages::early_shard(
+          envelope, [&](ShardId of) { return known_epoch(of, envelope.from); })) {
     early_.keep(*shard, envelope);
+    return true;
   }
-  return shard.has_value();
+  if (const auto shard = shard_without_table(envelope.message)) {
+    tableless_.keep(*shard, envelope);
+    return true;
+  }
+  return false;
 }
 
-/// After the shard's view has changed. Values in `out` must not be borrowed from a table that the next push changes.
-void Server::handle_early(ShardId shard, Micros now, Outbox& out) {
-  for (const Envelope& envelope : early_.take(shard)) {
+/// Of a shard that this node does not hold it may never get a view: a worker is refused and asks the coordinator. Another
+/// server knows that this node is to hold it.
+Epoch Server::known_epoch(ShardId shard, NodeId sender) const {
+  if (const Replica* const held = replica(shard)) {
+    return held->view().epoch;
+  }
+  const auto seen = epochs_.find(shard);
+  return !is_server(sender) ? kNoEpoch : seen == epochs_.end() ? 0 : seen->second;
+}
+
+/// Of an update or read of a table that this node does not know, or an update that must not overtake such a one.
+std::optional<ShardId> Server::shard_without_table(const Message& message) const {
+  const auto named = EarlyMessages::table_in(message);
+  if (!named || replica(named->shard) == nullptr) {
+    return std::nullopt;
+  }
+  const bool is_known = position_of(named->table) < tables_.size();
+  const bool would_overtake =
+      !std::holds_alternative<Pull>(message) && tableless_.has(named->shard);
+  return is_known && !would_overtake ? std::nullopt : std::optional(named->shard);
+}
+
+/// After the shard's view or the tables have changed. Values in `out` must not be borrowed from a table that the next push
+/// changes.
+void Server::handle_early(EarlyMessages& kept, ShardId shard, Micros now, Outbox& out) {
+  for (const Envelope& envelope : kept.take(shard)) {
     for (Envelope& outgoing : out) {
       retain_values(outgoing.message);
     }
@@ -75,7 +108,7 @@ void Server::dispatch(const Envelope& envelope, Micros now, Outbox& out) {
       handle(*found);
       has_news_ = has_news_ || found->progress() != before;
     } else if (is_worker(envelope.from)) {
-      refuse(shard, envelope.from, out);
+      refuse(envelope, out);
     }
   };
   const NodeId from = envelope.from;
@@ -121,6 +154,7 @@ void Server::dispatch(const Envelope& envelope, Micros now, Outbox& out) {
 }
 
 void Server::take(const ClusterState& state, Micros now, Outbox& out) {
+  const std::size_t known = tables_.size();
   for (const TableEntry& entry : state.tables) {
     add_table(entry);
   }
@@ -131,6 +165,11 @@ void Server::take(const ClusterState& state, Micros now, Outbox& out) {
   origin_ = state.origin;
   for (const ShardView& view : state.views) {
     adopt(view.shard, view.view, now, out);
+  }
+  if (tables_.size() > known) {
+    for (const ShardId shard : tableless_.shards()) {
+      handle_early(tableless_, shard, now, out);
+    }
   }
 }
 
@@ -173,7 +212,7 @@ void Server::adopt(ShardId shard, const View& view, Micros now, Outbox& out) {
   has_news_ = true;
   if (!belongs(view)) {
     replicas_.erase(shard);
-    return handle_early(shard, now, out);  // refuses them
+    return handle_early(early_, shard, now, out);  // refuses them
   }
   std::unique_ptr<Replica>& held = replicas_[shard];
   if (!held) {
@@ -188,7 +227,7 @@ void Server::adopt(ShardId shard, const View& view, Micros now, Outbox& out) {
     }
   }
   held->adopt(view, now, out);
-  handle_early(shard, now, out);
+  handle_early(early_, shard, now, out);
 }
 
 std::string Server::initial_state(ShardId shard) const {

@@ -68,7 +68,9 @@ class Server {
   void take(const ClusterState& state, Micros now, Outbox& out);
   void take(const ServerBeatDone& done, Micros now, Outbox& out);
   [[nodiscard]] bool keep_if_early(const Envelope& envelope);
-  void handle_early(ShardId shard, Micros now, Outbox& out);
+  [[nodiscard]] Epoch known_epoch(ShardId shard, NodeId sender) const;
+  [[nodiscard]] std::optional<ShardId> shard_without_table(const Message& message) const;
+  void handle_early(EarlyMessages& kept, ShardId shard, Micros now, Outbox& out);
   void dispatch(const Envelope& envelope, Micros now, Outbox& out);
   void add_table(const TableEntry& entry);
   void adopt(ShardId shard, const View& view, Micros now, Outbox& out);
@@ -76,7 +78,7 @@ class Server {
   [[nodiscard]] std::string initial_state(ShardId shard) const;
   void beat(Micros now, Outbox& out);
   [[nodiscard]] Replica* replica(ShardId shard) const;
-  void refuse(ShardId shard, NodeId worker, Outbox& out);
+  void refuse(const Envelope& envelope, Outbox& out) const;
   [[nodiscard]] bool belongs(const View& view) const;
 
   ServerOptions options_;
@@ -87,7 +89,8 @@ class Server {
   SnapshotShare snapshot_;
   std::map<ShardId, std::unique_ptr<Replica>> replicas_;
   std::map<ShardId, Epoch> epochs_;  ///< the highest that this server has seen
-  EarlyMessages early_;
+  EarlyMessages early_;              ///< for a view
+  EarlyMessages tableless_;          ///< for a table
   std::map<NodeId, std::string> addresses_;
   Micros lease_end_ = 0;
   Micros last_beat_ = 0;
