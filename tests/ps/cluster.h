@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "trireme/parameter_server.h"
 
 namespace trireme::ps {
@@ -54,7 +55,10 @@ class TestCluster {
         .encrypt = options_.encrypt,
         .lease = options_.lease,
         .updates = options_.updates,
-        .on_refused = [this](const std::string& why) { refusals.push_back(why); }});
+        .on_refused = [this](const std::string& why) {  // on the threads of all servers
+          const MutexLock lock(refusing_);
+          refusals.push_back(why);
+        }});
   }
   void stop(std::size_t i) { servers_[i].reset(); }
   /// Stops it as SIGTERM does. Returns whether the others took its shards in time.
@@ -79,6 +83,7 @@ class TestCluster {
  private:
   Options options_;
   ParameterCoordinator coordinator_;
+  Mutex refusing_;
   std::vector<std::unique_ptr<ParameterServer>> servers_;
 };
 

@@ -2,12 +2,16 @@
 #include <algorithm>
 #include <cstddef>
 #include <initializer_list>
+#include <optional>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "comm/net/socket.h"
+#include "ps/net/reactor.h"
 #include "ps/protocol/client.h"
 #include "ps/protocol/server.h"
 #include "trireme/ps_update.h"
@@ -180,6 +184,70 @@ TEST(Client, RepeatsNothingForRefusalOfFormerView) {
   client.refuse(1);
   client.handle(state(2, {0}, 1));
   EXPECT_EQ(client.pushes(), 0U);
+}
+
+/// One that counts its connections.
+class TestedReactor {
+ public:
+  explicit TestedReactor(NodeId self, std::optional<comm::Address> listen = std::nullopt)
+      : reactor_(
+            {.self = self,
+             .listen = std::move(listen),
+             .secret = comm::Secret::from_text("a secret for the tests")},
+            {.message = [](NodeId, Message&) {}, .connected = [this](NodeId) { ++connections_; }}) {
+  }
+  [[nodiscard]] Reactor& reactor() { return reactor_; }
+  [[nodiscard]] int connections() const { return connections_; }
+  void run() { reactor_.process(reactor_.wait(comm::deadline_in({0.002}))); }
+
+ private:
+  int connections_ = 0;
+  Reactor reactor_;
+};
+
+/// Runs both until the worker has so many connections.
+void run_until(TestedReactor& worker, int connections, TestedReactor& server) {
+  const comm::Deadline deadline = comm::deadline_in({60});
+  while (worker.connections() < connections && !comm::passed(deadline)) {
+    worker.run();
+    server.run();
+  }
+  EXPECT_EQ(worker.connections(), connections);
+}
+
+TEST(Reactor, ConnectsAtOnceToServerThatHasMoved) {
+  TestedReactor worker(kWorker);
+  const comm::Address closed = comm::listen_on().address;
+  worker.reactor().set_address(server_node(0), comm::to_text(closed));
+  worker.reactor().send(server_node(0), GetMetrics{});
+  TestedReactor server(server_node(0), comm::Address{});
+  worker.reactor().set_address(server_node(0), comm::to_text(server.reactor().address()));
+  worker.reactor().connect(server_node(0));
+  run_until(worker, 1, server);
+}
+
+TEST(Reactor, TriesAgainWhenServerCouldNotBeReached) {
+  const comm::Address address = comm::listen_on().address;  // where nobody listens yet
+  TestedReactor worker(kWorker);
+  worker.reactor().set_address(server_node(0), comm::to_text(address));
+  worker.reactor().send(server_node(0), GetMetrics{});
+  TestedReactor server(server_node(0), address);
+  run_until(worker, 1, server);
+}
+
+TEST(Reactor, ConnectsAgainWhenConnectionIsLost) {
+  TestedReactor worker(kWorker);
+  comm::Address address;
+  {
+    TestedReactor server(server_node(0), comm::Address{});
+    address = server.reactor().address();
+    worker.reactor().set_address(server_node(0), comm::to_text(address));
+    worker.reactor().connect(server_node(0));
+    run_until(worker, 1, server);
+  }
+  TestedReactor server(server_node(0), address);
+  run_until(worker, 2, server);
+  run_until(server, 1, worker);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "ps/host/event_loop.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -18,10 +19,15 @@ Micros micros_now() {
 Timing timing_for(Seconds lease) {
   constexpr double kShortest = 0.01;
   constexpr double kLongest = 86'400;
+  constexpr Micros kLongestRetry =
+      2'500'000;  // however long leases are: messages are lost for other reasons
   require(lease.count >= kShortest && lease.count <= kLongest,
           fmt::format("a lease of {} is out of range: use 10 ms to 24 h", to_text(lease)));
   const auto whole = static_cast<Micros>(lease.count * 1e6);
-  return {.heartbeat = whole / 5, .lease = whole, .lease_margin = whole / 10, .retry = whole / 2};
+  return {.heartbeat = whole / 5,
+          .lease = whole,
+          .lease_margin = whole / 10,
+          .retry = std::min(whole / 2, kLongestRetry)};
 }
 
 EventLoop::EventLoop(const EventLoopOptions& options)

@@ -18,6 +18,7 @@ namespace {
 constexpr std::uint64_t kListener = 0;
 constexpr std::uint64_t kWakeup = 1;
 constexpr Seconds kDialAgain{0.02};
+constexpr int kMaxRedials = 50;
 constexpr Seconds kEagerTime{50e-6};
 constexpr int kMinNaps = 8;
 constexpr int kMaxDoublings = 7;
@@ -54,7 +55,11 @@ void Reactor::watch(int operation, const comm::Fd& fd, Name name, std::uint32_t 
 }
 
 void Reactor::set_address(NodeId node, const std::string& address) {
-  destinations_[node].address = comm::parse_address(address);
+  const comm::Address parsed = comm::parse_address(address);
+  Destination& destination = destinations_[node];
+  if (parsed != destination.address) {
+    destination = {.address = parsed};
+  }
 }
 
 void Reactor::redirect(NodeId node, const std::string& address) {
@@ -120,6 +125,7 @@ void Reactor::process(const Events& events) {
     }
   }
   drop_late();
+  redial();
   flush();
 }
 
@@ -162,8 +168,33 @@ Reactor::Name Reactor::add(comm::Fd socket, bool is_caller, const std::string& p
 
 void Reactor::connect(NodeId to) {
   if (!routes_.contains(to)) {
-    (void)dial(to);
+    want(to);
+    dial(to);
   }
+}
+
+void Reactor::want(NodeId node) {
+  if (const auto at = destinations_.find(node); at != destinations_.end()) {
+    at->second.redials = 0;
+    at->second.redial = comm::deadline_in(kDialAgain);
+    wanted_.insert(node);
+  }
+}
+
+/// What was sent to a node that could not be reached is lost. Who sent it repeats it when the node is connected, instead of
+/// only much later.
+void Reactor::redial() {
+  std::erase_if(wanted_, [&](NodeId node) {
+    Destination& destination = destinations_.at(node);
+    if (routes_.contains(node) || destination.redials >= kMaxRedials) {
+      return true;
+    }
+    if (comm::passed(destination.redial) && comm::passed(destination.next_try)) {
+      ++destination.redials;
+      dial(node);
+    }
+    return false;
+  });
 }
 
 /// 0 if the node cannot be reached now.
@@ -187,8 +218,9 @@ Reactor::Name Reactor::dial(NodeId to) {
 }
 
 void Reactor::send(NodeId to, const Message& message) {
+  connect(to);
   const auto route = routes_.find(to);
-  const Name name = route != routes_.end() ? route->second : dial(to);
+  const Name name = route != routes_.end() ? route->second : 0;
   const auto at = links_.find(name);
   if (at == links_.end() || at->second.connection->backlog() > kMaxBacklog) {
     return;
@@ -302,6 +334,9 @@ void Reactor::learn_route(Name name, Link& link) {
   if (is_only || is_new || is_callers) {
     route->second = name;
   }
+  if (is_new && handlers_.connected) {
+    handlers_.connected(*peer);
+  }
 }
 
 void Reactor::watch_for_more(Name name, Link& link) {
@@ -328,6 +363,9 @@ void Reactor::drop(Name name, const std::string& why) {
     const auto route = routes_.find(*peer);
     if (route != routes_.end() && route->second == name) {
       routes_.erase(route);
+      if (at->second.is_caller && connection.is_open()) {
+        want(*peer);
+      }
     }
   }
   links_.erase(at);

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -37,7 +38,8 @@ class Reactor {
  public:
   struct Handlers {
     std::function<void(NodeId from, Message& message)> message;
-    std::function<void(NodeId peer)> connected{};  ///< a connection that this node started is open
+    std::function<void(NodeId peer)>
+        connected{};  ///< a new connection; messages of before may be lost
     std::function<void(const std::string& why)> refused{};  ///< a peer was refused; names it
     /// A node that this one called has another secret or other settings: repeating does not help.
     std::function<void(NodeId peer, const std::string& why)> rejected{};
@@ -48,12 +50,13 @@ class Reactor {
 
   /// Where it listens. Requires options.listen.
   [[nodiscard]] const comm::Address& address() const { return listener_->address; }
-  /// Where a node listens, for send() to connect. Throws Error(Usage) if the address is invalid.
+  /// Where a node listens, for send() to connect. A changed address is tried at once. Throws Error(Usage) if it is invalid.
   void set_address(NodeId node, const std::string& address);
   /// set_address(); closes a connection that was made to another address. Not from a handler.
   void redirect(NodeId node, const std::string& address);
 
-  /// Starts to connect unless there is a connection, so that the node can send to this one.
+  /// Starts to connect unless there is a connection, so that the node can send to this one. Repeats that for a second if
+  /// the node cannot be reached, as after send() and when a connection is lost that this node has made.
   void connect(NodeId to);
   void send(NodeId to, const Message& message);
   /// Copies pinned floats that are still to be sent, and leaves the memory that `place` returned.
@@ -81,6 +84,8 @@ class Reactor {
   struct Destination {
     comm::Address address;
     comm::Deadline next_try{};
+    comm::Deadline redial{};  ///< not before
+    int redials = 0;
   };
 
   [[nodiscard]] int poll_events(Events& into, int timeout) const;
@@ -88,7 +93,9 @@ class Reactor {
   void watch(int operation, const comm::Fd& fd, Name name, std::uint32_t events) const;
   void accept_all();
   Name add(comm::Fd socket, bool is_caller, const std::string& peer);
-  [[nodiscard]] Name dial(NodeId to);
+  Name dial(NodeId to);
+  void want(NodeId node);
+  void redial();
   void serve(Name name);
   [[nodiscard]] bool progress(Name name, Link& link);
   void learn_route(Name name, Link& link);
@@ -106,6 +113,7 @@ class Reactor {
   std::map<Name, Link> links_;
   std::map<NodeId, Name> routes_;
   std::map<NodeId, Destination> destinations_;
+  std::set<NodeId> wanted_;     ///< could not be reached or have been lost: to be dialed again
   std::deque<Name> strangers_;  ///< in the handshake, oldest first
   std::vector<Name> unflushed_;
   Name next_name_ = 2;
