@@ -203,7 +203,8 @@ struct ClusterStatus {
   bool is_healthy = false;  ///< every shard has all its replicas
   /// "shard 3 has no live replica: it waits for server 1; …": what the cluster cannot recover from alone.
   std::vector<std::string> problems{};
-  /// "server 0 at 127.0.0.1:4000"; "server 0.1 at …" for reactor 1.
+  /// "server 0 at 127.0.0.1:4000"; "server 0.1 at …" for reactor 1. With ", is leaving", ", has left" until its lease has
+  /// ended, or ", is silent" for longer than its lease.
   std::vector<std::string> servers{};
   std::vector<std::string> tables{};
   std::vector<ShardPlace> shards{};

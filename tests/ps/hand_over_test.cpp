@@ -3,9 +3,11 @@
 #include <atomic>
 #include <chrono>
 #include <future>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "ps/cluster.h"
@@ -49,6 +51,14 @@ bool has_shards(const ClusterStatus& status, std::uint64_t server) {
   });
 }
 
+/// What the status says of a server; empty if it does not list it.
+std::string line_of(const ClusterStatus& status, std::uint64_t server) {
+  const std::string begin = fmt::format("server {} at ", server);
+  const auto at = std::ranges::find_if(
+      status.servers, [&](const std::string& line) { return line.starts_with(begin); });
+  return at == status.servers.end() ? "" : *at;
+}
+
 /// Restarts each server in turn, while a worker pushes.
 void restart_all(const TestCluster::Options& options) {
   TestCluster cluster(options);
@@ -88,6 +98,19 @@ TEST(HandOver, DoesNotWaitIfAllServersStop) {
   EXPECT_TRUE(cluster.hand_over_and_stop(0, kPatience));
 }
 
+TEST(HandOver, IsReportedUntilLeaseEnds) {
+  TestCluster cluster({.servers = 2, .replicas = 1, .lease = kTestLease});
+  Counter counter(cluster.client_options());
+  EXPECT_FALSE(line_of(counter.status(), 1).ends_with(", has left"));
+  ASSERT_TRUE(cluster.hand_over_and_stop(1, kPatience));
+  for (std::string line = line_of(counter.status(), 1); !line.empty();
+       line = line_of(counter.status(), 1)) {
+    ASSERT_TRUE(line.ends_with(", has left")) << line;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ(counter.status().servers.size(), 1U);
+}
+
 TEST(HandOver, WaitsForServerThatIsDown) {
   TestCluster cluster({.servers = 2, .replicas = 1, .lease = kTestLease});
   Counter counter(cluster.client_options());
@@ -95,6 +118,7 @@ TEST(HandOver, WaitsForServerThatIsDown) {
   while (counter.status().is_healthy) {  // its lease has ended
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
+  EXPECT_TRUE(line_of(counter.status(), 1).ends_with(", is silent"));
   EXPECT_FALSE(cluster.hand_over_and_stop(0, {0.1})) << "nobody has its shards";
 }
 

@@ -176,7 +176,10 @@ ServerReactor reactor_of(const Member& member) {
 ClusterStatus status_of(const Client& client) {
   ClusterStatus status{.is_healthy = client.is_healthy(), .problems = stuck_text(client.stuck())};
   for (const auto& [node, address] : client.addresses()) {
-    status.servers.push_back(fmt::format("{} at {}", to_text(node), address));
+    const ServerCondition condition = client.condition(node);
+    status.servers.push_back(fmt::format(
+        "{} at {}{}", to_text(node), address,
+        condition == ServerCondition::Alive ? "" : fmt::format(", {}", to_text(condition))));
   }
   for (const TableSpec& table : client.tables()) {
     status.tables.push_back(fmt::format("{}: {} keys of {} floats, {}, {}", table.name, table.keys,

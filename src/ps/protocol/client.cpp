@@ -53,8 +53,11 @@ void Client::take(const ClusterState& state, Micros now, Outbox& out) {
       tables_.push_back(entry.spec);
     }
   }
+  addresses_.clear();
+  conditions_.clear();
   for (const ServerAddress& server : state.servers) {
     addresses_[server.server] = server.address;
+    conditions_[server.server] = server.condition;
   }
   if (lanes_.empty() && state.views.size() == state.shard_count) {
     lanes_.resize(state.shard_count);

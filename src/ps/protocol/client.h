@@ -60,6 +60,8 @@ class Client {
   [[nodiscard]] std::optional<TableId> find_table(std::string_view name) const;
   [[nodiscard]] const TableSpec& table(TableId id) const { return tables_.at(id); }
   [[nodiscard]] const std::map<NodeId, std::string>& addresses() const { return addresses_; }
+  /// Of the servers in addresses().
+  [[nodiscard]] ServerCondition condition(NodeId server) const { return conditions_.at(server); }
   /// As of the coordinator's last message.
   [[nodiscard]] bool is_healthy() const noexcept { return is_healthy_; }
   /// As of the last complete state.
@@ -163,6 +165,7 @@ class Client {
   IndexedVector<TableId, TableSpec> tables_;
   std::map<std::string, std::string> refusals_;
   std::map<NodeId, std::string> addresses_;
+  std::map<NodeId, ServerCondition> conditions_;
   std::map<TableId, WorkerClock> clocks_;
   std::map<NodeId, Metrics> metrics_;
   std::vector<Completion> completions_;

@@ -98,6 +98,7 @@ void Coordinator::restore(std::string_view durable, Micros now) {
     ServerRecord record;
     io(id, record);
     record.heard = awake_time(now);
+    record.is_restored = true;
     servers_.emplace(id, std::move(record));
   }
   for (io(count); count > 0; --count) {
@@ -187,6 +188,7 @@ void Coordinator::take(NodeId from, const ServerBeat& beat, Micros now, Outbox& 
   record.reactors = beat.reactors;
   record.is_leaving = beat.leaving;
   record.is_alive = true;
+  record.is_restored = false;
   record.statuses.clear();
   for (const ShardStatus& status : beat.shards) {
     record.statuses[status.shard] = status;
@@ -202,15 +204,18 @@ void Coordinator::take(NodeId from, const ServerBeat& beat, Micros now, Outbox& 
   }
 }
 
-bool Coordinator::may_stop(NodeId node) const {
-  const bool is_idle = std::ranges::none_of(shards_, [&](const ShardRecord& record) {
+bool Coordinator::is_idle(NodeId node) const {
+  return std::ranges::none_of(shards_, [&](const ShardRecord& record) {
     const auto& [learner, deposed] = std::tie(record.view.learner, record.deposed);
     return record.view.has_member(node) || (learner && learner->server == node) ||
            (deposed && deposed->server == node);
   });
+}
+
+bool Coordinator::may_stop(NodeId node) const {
   const bool has_successor =
       std::ranges::any_of(servers_, [](const auto& entry) { return !entry.second.is_leaving; });
-  return is_idle || !has_successor;
+  return is_idle(node) || !has_successor;
 }
 
 // A server that was removed from a chain and has not noticed could answer pulls from old values. One that is still a
@@ -223,10 +228,20 @@ bool Coordinator::may_have_lease(NodeId server, const ServerRecord& record) cons
   });
 }
 
+ServerCondition Coordinator::condition_of(const ServerRecord& server) {
+  if (server.is_released) {
+    return ServerCondition::Left;
+  }
+  if (!server.is_alive) {
+    return ServerCondition::Silent;
+  }
+  return server.is_leaving ? ServerCondition::Leaving : ServerCondition::Alive;
+}
+
 std::vector<ServerAddress> Coordinator::addresses() const {
   std::vector<ServerAddress> addresses;
   for (const auto& [id, server] : servers_) {
-    addresses.push_back({id, server.address});
+    addresses.push_back({id, server.address, condition_of(server)});
   }
   return addresses;
 }

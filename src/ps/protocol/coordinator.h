@@ -111,6 +111,7 @@ class Coordinator {
     bool is_alive = true;
     bool is_leaving = false;   ///< it gets no shards any more
     bool is_released = false;  ///< it was told that it may stop
+    bool is_restored = false;  ///< from the state of a former life, and not heard since
     std::optional<Rival> rival{};
     std::map<ShardId, ShardStatus> statuses{};
 
@@ -168,6 +169,10 @@ class Coordinator {
   [[nodiscard]] bool may_learn(NodeId server, const ShardRecord& record) const;
   /// Whether a node that is leaving may stop.
   [[nodiscard]] bool may_stop(NodeId node) const;
+  /// Whether it holds no shard, nor may believe that.
+  [[nodiscard]] bool is_idle(NodeId node) const;
+  void forget_left();
+  [[nodiscard]] static ServerCondition condition_of(const ServerRecord& server);
   [[nodiscard]] bool may_have_lease(NodeId server, const ServerRecord& record) const;
   [[nodiscard]] ClusterState state_for(NodeId node) const;
   [[nodiscard]] std::vector<ServerAddress> addresses() const;

@@ -88,6 +88,7 @@ void Coordinator::expire(Outbox& out) {
       server.rival.reset();
     }
   }
+  forget_left();
   std::vector<NodeId> late;
   for (const auto& [id, worker] : workers_) {
     if (awake_ - worker.heard >= patience()) {
@@ -97,6 +98,16 @@ void Coordinator::expire(Outbox& out) {
   for (const NodeId worker : late) {
     remove_worker(worker, out);
   }
+}
+
+/// Servers that have handed over and are silent. A former life of the coordinator may have let them go, too.
+void Coordinator::forget_left() {
+  const std::size_t forgotten = std::erase_if(servers_, [&](const auto& entry) {
+    const auto& [id, server] = entry;
+    const bool has_left = server.is_released || server.is_restored;
+    return !server.is_alive && has_left && is_idle(id);
+  });
+  version_ += forgotten > 0 ? 1 : 0;
 }
 
 /// Building it takes much longer than using it.

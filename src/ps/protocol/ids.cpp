@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "base/enum_names.h"
+
 namespace trireme::ps {
 
 std::string to_text(NodeId node) {
@@ -18,6 +20,12 @@ std::string to_text(NodeId node) {
   const std::uint64_t reactor = reactor_number(node);
   return reactor == 0 ? fmt::format("server {}", server_number(node))
                       : fmt::format("server {}.{}", server_number(node), reactor);
+}
+
+std::string_view to_text(ServerCondition condition) {
+  static constexpr auto kNames =
+      enum_names<ServerCondition>("alive", "is leaving", "has left", "is silent");
+  return kNames[condition];
 }
 
 std::size_t View::processes() const {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace trireme::ps {
@@ -40,6 +41,16 @@ inline constexpr std::uint64_t kMaxReactors = 1024;
 }
 /// "the coordinator", "server 2", "worker 5"; "server 2.1" is reactor 1 of server 2.
 [[nodiscard]] std::string to_text(NodeId node);
+
+/// What the coordinator knows of a server.
+enum class ServerCondition : std::uint8_t {
+  Alive,
+  Leaving,  ///< it hands its shards over
+  Left,     ///< it has handed them over; forgotten when its lease has ended
+  Silent,   ///< for longer than its lease
+};
+/// "alive", …
+[[nodiscard]] std::string_view to_text(ServerCondition condition);
 
 enum class ShardId : std::uint32_t {};
 enum class TableId : std::uint32_t {};

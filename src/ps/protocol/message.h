@@ -272,11 +272,12 @@ struct ShardView {
 struct ServerAddress {
   NodeId server{};
   std::string address;
+  ServerCondition condition = ServerCondition::Alive;
   friend bool operator==(const ServerAddress&, const ServerAddress&) = default;
 
   template <class Io, class Self>
   static void fields(Io& io, Self& self) {
-    io(self.server, self.address);
+    io(self.server, self.address, self.condition);
   }
 };
 

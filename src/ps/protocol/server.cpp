@@ -158,6 +158,7 @@ void Server::take(const ClusterState& state, Micros now, Outbox& out) {
   for (const TableEntry& entry : state.tables) {
     add_table(entry);
   }
+  addresses_.clear();
   for (const ServerAddress& server : state.servers) {
     addresses_[server.server] = server.address;
   }
