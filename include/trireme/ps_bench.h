@@ -47,6 +47,8 @@ struct PsBenchRow {
   double pull_per_second = 0;
   double floor_share = 0;                   ///< of push_pull
   double chain_share = 0;                   ///< with two replicas, of the rate with one
+  double relay_per_second = 0;              ///< round trips of a bare loop through two threads
+  double chain_relay_share = 0;             ///< with two replicas, of the bare loop's rate
   std::optional<PsBenchLatency> latency{};  ///< of push_pull, with depth 1
   std::optional<RedisRates> redis{};
   double shared_floor_per_second = 0;  ///< round trips through shared memory

@@ -106,13 +106,15 @@ namespace {
 
 std::string bench_line(const ps::PsBenchRow& row) {
   return fmt::format(
-      "{:>8} {:>5} {:>10.0f} {:>10.0f} {:>6.2f} {:>10.0f} {:>5.0f}% {:>7.2f} {:>5.0f}% {:>9.2f} "
+      "{:>8} {:>5} {:>10.0f} {:>10.0f} {:>6.2f} {:>10.0f} {:>5.0f}% {:>7.2f} {:>5.0f}% {:>5.0f}% "
+      "{:>9.2f} "
       "{:>10.0f} {:>10.0f} {:>6.2f} {:>9.2f} {:>11.1f}\n",
       to_text(row.size), row.depth, row.floor_per_second, row.echo_per_second,
       1e-9 * row.stream_bytes_per_second, row.per_second, 100 * row.floor_share,
       2e-9 * static_cast<double>(row.size.count) * row.per_second, 100 * row.chain_share,
-      row.cpu_seconds_per_gb, row.shared_floor_per_second, row.shared_per_second, row.shared_ratio,
-      row.shared_cpu_seconds_per_gb, 1e-9 * row.memcpy_bytes_per_second);
+      100 * row.chain_relay_share, row.cpu_seconds_per_gb, row.shared_floor_per_second,
+      row.shared_per_second, row.shared_ratio, row.shared_cpu_seconds_per_gb,
+      1e-9 * row.memcpy_bytes_per_second);
 }
 
 /// Operations next to Redis's commands, and latencies.
@@ -140,10 +142,11 @@ std::string ps_bench_text(const std::vector<ps::PsBenchRow>& rows) {
       "push+pull of one vector over TCP and through shared memory (shm); the floors are bare loops "
       "that also add, the echo does not. Medians of interleaved runs.\n";
   text += fmt::format(
-      "{:>8} {:>5} {:>10} {:>10} {:>6} {:>10} {:>6} {:>7} {:>6} {:>9} {:>10} {:>10} {:>6} {:>9} "
+      "{:>8} {:>5} {:>10} {:>10} {:>6} {:>10} {:>6} {:>7} {:>6} {:>6} {:>9} {:>10} {:>10} {:>6} "
+      "{:>9} "
       "{:>11}\n",
-      "size", "depth", "floor/s", "echo/s", "GB/s 1", "op/s", "share", "GB/s", "chain", "CPU-s/GB",
-      "shm floor", "shm/s", "x TCP", "CPU-s/GB", "memcpy GB/s");
+      "size", "depth", "floor/s", "echo/s", "GB/s 1", "op/s", "share", "GB/s", "chain", "relay",
+      "CPU-s/GB", "shm floor", "shm/s", "x TCP", "CPU-s/GB", "memcpy GB/s");
   for (const ps::PsBenchRow& row : rows) {
     text += bench_line(row);
   }
@@ -174,6 +177,8 @@ std::string ps_bench_json(const std::vector<ps::PsBenchRow>& rows) {
                {"pull_per_second", row.pull_per_second},
                {"floor_share", row.floor_share},
                {"chain_share", row.chain_share},
+               {"relay_per_second", row.relay_per_second},
+               {"chain_relay_share", row.chain_relay_share},
                {"shared_floor_per_second", row.shared_floor_per_second},
                {"shared_per_second", row.shared_per_second},
                {"shared_ratio", row.shared_ratio},

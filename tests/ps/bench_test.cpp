@@ -20,8 +20,8 @@ TEST(PsBench, MeasuresEveryContenderSequentiallyAndPipelined) {
     EXPECT_EQ(row.depth, i % 2 == 0 ? 1U : 4U);
     for (const double rate :
          {row.floor_per_second, row.echo_per_second, row.stream_bytes_per_second, row.per_second,
-          row.push_per_second, row.pull_per_second, row.shared_floor_per_second,
-          row.shared_per_second, row.memcpy_bytes_per_second}) {
+          row.push_per_second, row.pull_per_second, row.relay_per_second, row.chain_relay_share,
+          row.shared_floor_per_second, row.shared_per_second, row.memcpy_bytes_per_second}) {
       EXPECT_GT(rate, 0);
     }
     EXPECT_DOUBLE_EQ(row.floor_share, row.per_second / row.floor_per_second);
@@ -51,7 +51,8 @@ TEST(PsBench, PrintsTextAndJson) {
   for (const char* key :
        {"bytes", "depth", "floor_per_second", "echo_per_second", "stream_bytes_per_second",
         "per_second", "push_per_second", "pull_per_second", "floor_share", "chain_share",
-        "shared_ratio", "cpu_seconds_per_gb", "memcpy_bytes_per_second"}) {
+        "relay_per_second", "chain_relay_share", "shared_ratio", "cpu_seconds_per_gb",
+        "memcpy_bytes_per_second"}) {
     EXPECT_GT(json[0].at(key).get<double>(), 0) << key;
   }
   EXPECT_GT(json[0].at("p50_us").get<double>(), 0);

@@ -11,8 +11,19 @@
 
 namespace trireme::ps {
 
-StreamContender::StreamContender(comm::Fd socket, std::vector<Exchange> exchanges)
-    : socket_(std::move(socket)), exchanges_(std::move(exchanges)) {
+namespace {
+
+/// A vector there and one of the same size back.
+StreamContender::Exchange vector_exchange(std::size_t floats) {
+  const std::vector<float> ones(floats, 1.0F);
+  const auto bytes = std::as_bytes(std::span(ones));
+  return {std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), bytes.size()};
+}
+
+}  // namespace
+
+StreamContender::StreamContender(comm::Fd socket, std::vector<Exchange> exchanges, comm::Fd answers)
+    : socket_(std::move(socket)), answers_(std::move(answers)), exchanges_(std::move(exchanges)) {
   for (const Exchange& exchange : exchanges_) {
     answer_.resize(std::max(answer_.size(), exchange.answer_bytes));
   }
@@ -36,7 +47,7 @@ bool StreamContender::send_more() {
 bool StreamContender::receive_more() {
   const std::size_t size = exchanges_[done_ % exchanges_.size()].answer_bytes;
   const auto rest = std::span(answer_).first(size).subspan(received_bytes_);
-  const std::size_t moved = comm::receive_some(socket_, rest).bytes;
+  const std::size_t moved = comm::receive_some(answers(), rest).bytes;
   received_bytes_ += moved;
   if (received_bytes_ == size) {
     received_bytes_ = 0;
@@ -55,10 +66,13 @@ bool StreamContender::drain_one() {
     const bool has_sent = send_more();
     const bool has_received = receive_more();
     if (!has_sent && !has_received) {
-      const int events = POLLIN | (sent_ < begun_ ? POLLOUT : 0);
-      pollfd waiting{.fd = socket_.get(), .events = static_cast<short>(events), .revents = 0};
-      (void)::poll(&waiting, 1, comm::poll_timeout(deadline));
-      if (comm::passed(deadline) || (waiting.revents & (POLLERR | POLLHUP)) != 0) {
+      std::array<pollfd, 2> waiting{
+          pollfd{.fd = answers().get(), .events = POLLIN, .revents = 0},
+          pollfd{.fd = sent_ < begun_ ? socket_.get() : -1, .events = POLLOUT, .revents = 0}};
+      (void)::poll(waiting.data(), waiting.size(), comm::poll_timeout(deadline));
+      const bool is_broken = std::ranges::any_of(
+          waiting, [](const pollfd& one) { return (one.revents & (POLLERR | POLLHUP)) != 0; });
+      if (comm::passed(deadline) || is_broken) {
         throw Error(ErrorKind::Peer, "the other side of the benchmark does not answer");
       }
     }
@@ -103,13 +117,53 @@ void EchoServer::answer_all(const comm::Fd& socket) const {
 }
 
 std::unique_ptr<StreamContender> EchoServer::connect() const {
-  const std::vector<float> ones(floats_, 1.0F);
-  const auto bytes = std::as_bytes(std::span(ones));
-  std::string request(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  StreamContender::Exchange exchange = vector_exchange(floats_);
+  exchange.answer_bytes = answer_ == Answer::Byte ? 1 : exchange.answer_bytes;
   return std::make_unique<StreamContender>(
       comm::connect_to(listener_.address, comm::deadline_in(kBenchPatience)),
-      std::vector<StreamContender::Exchange>{
-          {std::move(request), answer_ == Answer::Byte ? 1 : bytes.size()}});
+      std::vector<StreamContender::Exchange>{std::move(exchange)});
+}
+
+RelayEcho::RelayEcho(std::size_t floats) : floats_(floats) {
+  const comm::Deadline deadline = comm::deadline_in(kBenchPatience);
+  const auto connection = [&] {
+    const comm::Listener listener = comm::listen_on();
+    comm::Fd near = comm::connect_to(listener.address, deadline);
+    return std::pair(std::move(near), comm::accept_one(listener.socket, deadline));
+  };
+  auto [client, head_in] = connection();
+  auto [head_out, tail_in] = connection();
+  auto [tail_out, answers] = connection();
+  client_ = std::make_unique<StreamContender>(
+      std::move(client), std::vector<StreamContender::Exchange>{vector_exchange(floats)},
+      std::move(answers));
+  threads_[0] = std::thread(
+      [this, from = std::move(head_in), to = std::move(head_out)] { run(from, to, false); });
+  threads_[1] = std::thread(
+      [this, from = std::move(tail_in), to = std::move(tail_out)] { run(from, to, true); });
+}
+
+RelayEcho::~RelayEcho() {
+  client_.reset();
+  std::ranges::for_each(threads_, &std::thread::join);
+}
+
+void RelayEcho::run(const comm::Fd& from, const comm::Fd& to, bool is_last) const {
+  FloatBuffer received(floats_);
+  FloatBuffer sum(floats_);
+  std::ranges::fill(sum.view(), 0.0F);
+  try {
+    for (;;) {
+      comm::receive_all(from, std::as_writable_bytes(received.view()), comm::deadline_in({3600}));
+      for (std::size_t i = 0; i < floats_; ++i) {
+        sum.view()[i] += received.view()[i];
+      }
+      comm::send_all(to, std::as_bytes(is_last ? sum.view() : received.view()),
+                     comm::deadline_in(kBenchPatience));
+    }
+  } catch (const Error&) {
+    // the predecessor has closed
+  }
 }
 
 RedisServer::RedisServer(const std::string& program)

@@ -43,7 +43,8 @@ class StreamContender : public Contender {
     std::string request;
     std::size_t answer_bytes = 0;
   };
-  StreamContender(comm::Fd socket, std::vector<Exchange> exchanges);
+  /// The answers arrive on the same connection, or on one of their own.
+  StreamContender(comm::Fd socket, std::vector<Exchange> exchanges, comm::Fd answers = {});
   void step(std::size_t depth) override;
   bool drain_one() override;
   [[nodiscard]] std::span<const std::byte> last_answer() const { return answer_; }
@@ -52,7 +53,10 @@ class StreamContender : public Contender {
   [[nodiscard]] bool send_more();
   [[nodiscard]] bool receive_more();
 
+  [[nodiscard]] const comm::Fd& answers() const { return answers_.valid() ? answers_ : socket_; }
+
   comm::Fd socket_;
+  comm::Fd answers_;  ///< invalid: they arrive on socket_
   std::vector<Exchange> exchanges_;
   std::vector<std::byte> answer_;
   std::size_t begun_ = 0;  ///< exchanges that may be sent
@@ -84,6 +88,26 @@ class EchoServer {
   std::size_t floats_;
   Answer answer_;
   std::thread thread_;
+};
+
+/// The floor of a chain of two: a thread receives vectors, adds them to an array and passes them on; a second one adds them
+/// to its own array, which it returns to the client.
+class RelayEcho : public Contender {
+ public:
+  explicit RelayEcho(std::size_t floats);
+  ~RelayEcho() override;
+  RelayEcho(const RelayEcho&) = delete;
+  RelayEcho& operator=(const RelayEcho&) = delete;
+  void step(std::size_t depth) override { client_->step(depth); }
+  bool drain_one() override { return client_->drain_one(); }
+
+ private:
+  /// Until its predecessor closes.
+  void run(const comm::Fd& from, const comm::Fd& to, bool is_last) const;
+
+  std::size_t floats_;
+  std::unique_ptr<StreamContender> client_;
+  std::array<std::thread, 2> threads_;
 };
 
 /// The floor of shared memory: as EchoServer, through a SharedStream.

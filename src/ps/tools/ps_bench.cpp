@@ -179,6 +179,7 @@ class Bench {
     Push,
     Pull,
     Chain,
+    Relay,
     SharedFloor,
     Shared,
     Redis,
@@ -204,6 +205,7 @@ class Bench {
     add_parameters(System::Push, one_, Operation::Push);
     add_parameters(System::Pull, one_, Operation::Pull);
     add_parameters(System::Chain, chain_, Operation::PushPull);
+    all.emplace_back(System::Relay, std::make_unique<RelayEcho>(floats));
     all.emplace_back(System::SharedFloor, std::make_unique<RingEcho>(floats));
     add_parameters(System::Shared, shared_, Operation::PushPull);
     if (redis_) {
@@ -253,6 +255,8 @@ class Bench {
         .pull_per_second = rate(System::Pull),
         .floor_share = one.rate() / rate(System::Floor),
         .chain_share = rate(System::Chain) / one.rate(),
+        .relay_per_second = rate(System::Relay),
+        .chain_relay_share = rate(System::Chain) / rate(System::Relay),
         .shared_floor_per_second = rate(System::SharedFloor),
         .shared_per_second = rate(System::Shared),
         .shared_ratio = rate(System::Shared) / one.rate(),
