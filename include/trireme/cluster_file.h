@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-/// Throws Error(Input) on a file that is not a cluster, Error(System) on one that cannot be read; both name it.
+/// Throws Error(Input), which names the file, if it is missing, unreadable or not a cluster.
 [[nodiscard]] Cluster read_cluster_file(const std::string& path);
 
 }  // namespace trireme

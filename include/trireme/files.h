@@ -6,7 +6,7 @@
 
 namespace trireme {
 
-/// Throws Error(System) naming the file and the reason.
+/// Throws Error(Input) if it is missing or unreadable, Error(System) if reading fails, naming the file and the reason.
 [[nodiscard]] std::string read_file(const std::string& path);
 
 /// Writes under a temporary name next to `path`, then renames: the file is either complete or

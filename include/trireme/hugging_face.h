@@ -38,8 +38,8 @@ class WeightFiles {
   };
 
   /// A *.safetensors file, a *.index.json, or a folder with a model.safetensors or model.safetensors.index.json. Throws
-  /// Error(Input) naming the file and the tensor if a file is damaged, or a tensor is in two files or not in the file
-  /// that the index names; Error(System) if a file cannot be read.
+  /// Error(Input) naming the file and the tensor if a file is missing or damaged, or a tensor is in two files or not in
+  /// the file that the index names.
   explicit WeightFiles(const std::string& path);
   /// Whether a folder contains such a file.
   [[nodiscard]] static bool are_in(const std::string& folder);

@@ -20,7 +20,7 @@ struct NamedModel {
 /// "tiny" for models/tiny and models/tiny/config.json, "nano" for nano.json; a preset's own name.
 [[nodiscard]] std::string model_name(const std::string& model);
 /// Reads a language model from a config.json, or from a folder that contains one. Weights are used only when a folder
-/// is given. Throws Error(Input) if it is not a model, Error(System) if it cannot be read.
+/// is given. Throws Error(Input) if it is missing or not a model.
 [[nodiscard]] NamedModel load_model_file(const std::string& path);
 /// The same, or a preset. Throws Error(Usage) if no preset has that name.
 [[nodiscard]] NamedModel load_model(const std::string& model);

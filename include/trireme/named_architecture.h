@@ -8,7 +8,7 @@
 namespace trireme {
 
 /// A name of architecture(), or a path to a Hugging Face config.json or its folder. Throws Error(Usage) on an unknown
-/// name, Error(Input) or Error(System) on a file.
+/// name, Error(Input) on a file.
 [[nodiscard]] Architecture named_architecture(const std::string& model);
 
 }  // namespace trireme

@@ -59,7 +59,7 @@ struct SafetensorsContent {
 /// copies share the mapping). The file must not be truncated while it is mapped.
 class SafetensorsFile {
  public:
-  /// Throws Error(System) if the file cannot be read, otherwise as parse_safetensors does.
+  /// Throws Error(Input) if the file is missing, otherwise as parse_safetensors does.
   explicit SafetensorsFile(const std::string& path);
 
   [[nodiscard]] const std::vector<TensorView>& tensors() const noexcept { return content_.tensors; }

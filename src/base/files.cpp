@@ -10,16 +10,11 @@
 #include <fmt/format.h>
 
 #include "base/disk.h"
+#include "base/read_error.h"
 #include "trireme/error.h"
 
 namespace trireme {
 namespace {
-
-[[noreturn]] void fail_with_errno(std::string_view action, const std::string& path) {
-  const int reason = errno;
-  throw Error(ErrorKind::System, fmt::format("cannot {} '{}': {}", action, path,
-                                             std::generic_category().message(reason)));
-}
 
 void write_into(const std::string& path, std::string_view content) {
   errno = 0;
@@ -27,7 +22,9 @@ void write_into(const std::string& path, std::string_view content) {
   file.write(content.data(), static_cast<std::streamsize>(content.size()));
   file.close();
   if (!file) {
-    fail_with_errno("write", path);
+    const int reason = errno;
+    throw Error(ErrorKind::System, fmt::format("cannot write '{}': {}", path,
+                                               std::generic_category().message(reason)));
   }
 }
 
@@ -41,7 +38,7 @@ std::string read_file(const std::string& path) {
     text << file.rdbuf();
   }
   if (!file.is_open() || file.bad() || errno != 0) {
-    fail_with_errno("read", path);
+    throw_read_error(path, errno);
   }
   return std::move(text).str();
 }

@@ -1,7 +1,6 @@
 #include "base/mapped_file.h"
 
 #include <cerrno>
-#include <system_error>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -10,14 +9,11 @@
 #include <unistd.h>
 
 #include "base/bytes_moved.h"
+#include "base/read_error.h"
 #include "trireme/error.h"
 
 namespace trireme {
 namespace {
-
-[[noreturn]] void fail_to_read(const std::string& path, const std::string& why) {
-  throw Error(ErrorKind::System, fmt::format("cannot read '{}': {}", path, why));
-}
 
 /// The file's size; -1 and errno if it cannot be determined.
 off_t size_of_regular(int fd, const std::string& path) {
@@ -27,7 +23,7 @@ off_t size_of_regular(int fd, const std::string& path) {
   }
   if (!S_ISREG(status.st_mode)) {
     ::close(fd);
-    fail_to_read(path, "it is not a regular file");
+    throw Error(ErrorKind::Input, fmt::format("cannot read '{}': it is not a regular file", path));
   }
   return status.st_size;
 }
@@ -35,18 +31,17 @@ off_t size_of_regular(int fd, const std::string& path) {
 }  // namespace
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {
-  const auto why = [] { return std::generic_category().message(errno); };
   // Without O_NONBLOCK, opening a pipe would wait for a writer.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
-    fail_to_read(path, why());
+    throw_read_error(path, errno);
   }
   const off_t size = size_of_regular(fd, path);
   void* data = size > 0 ? ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0) : nullptr;
-  const std::string problem = size < 0 || data == MAP_FAILED ? why() : "";
-  if (!problem.empty()) {
+  const int reason = size < 0 || data == MAP_FAILED ? errno : 0;
+  if (reason != 0) {
     ::close(fd);
-    fail_to_read(path, problem);
+    throw_read_error(path, reason);
   }
   fd_ = fd;
   data_ = static_cast<const std::byte*>(data);
@@ -67,7 +62,7 @@ void MappedFile::copy(std::span<const std::byte> from, std::byte* to) const {
   while (at < end) {
     const ssize_t read = ::pread(fd_, to, end - at, static_cast<off_t>(at));
     if (read < 0 && errno != EINTR) {
-      fail_to_read(path_, std::generic_category().message(errno));
+      throw_read_error(path_, errno);
     }
     if (read == 0) {
       struct stat status {};

@@ -12,7 +12,7 @@ namespace trireme {
 /// while mapped, accessing bytes past its end kills the process (SIGBUS); copy() reports it instead.
 class MappedFile {
  public:
-  /// Throws Error(System) naming the file and the reason.
+  /// Throws Error(Input) or Error(System) as read_file() does.
   explicit MappedFile(const std::string& path);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;

@@ -83,15 +83,6 @@ std::optional<HostCosts> load_costs(const BenchArguments& args) {
   return costs_of(*host);
 }
 
-Tuning load_tuning(const std::string& file) {
-  const std::string text = read_file(file);
-  try {
-    return parse_tuning(text);
-  } catch (const Error& error) {
-    throw Error(error.kind(), fmt::format("{}: {}", file, error.what()));
-  }
-}
-
 measure::BenchReport run_cases(measure::BenchPlan plan) {
   std::vector<measure::BenchResult> results = measure::run_bench(plan, progress_line(plan));
   clear_progress();
@@ -128,7 +119,7 @@ void run(const BenchArguments& args, std::vector<std::string> given, Outcome& ou
   }
   measure::BenchPlan plan = measure::make_bench_plan(args.bench);
   if (!args.tuning.empty()) {
-    plan.tuning = parsed("--tuning", args.tuning, load_tuning);
+    plan.tuning = parsed_file("--tuning", args.tuning, parse_tuning);
   }
   plan.costs = load_costs(args);
   const measure::BenchReport report = run_cases(std::move(plan));
@@ -176,12 +167,13 @@ void add_options(Command& command, BenchArguments& args) {
       "--cluster", args.cluster,
       "cluster file of 'trireme probe' to choose and predict with (default: this host's)");
   command.add_option("--tune", args.tune,
-                     "write the fastest method of each operation and size to this file");
+                     "write the fastest method of each operation and size to this file",
+                     writable_path);
   command.add_option("--tuning", args.tuning,
                      "choose the 'automatic' method from a file written by --tune");
   command.section("Output");
-  command.add_option("--svg", args.svg,
-                     "write a plot of measured and predicted times to this file");
+  command.add_option("--svg", args.svg, "write a plot of measured and predicted times to this file",
+                     writable_path);
   command.add_flag("--json", args.json, "one JSON object per row, one row per line");
 }
 

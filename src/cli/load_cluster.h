@@ -8,8 +8,8 @@
 namespace trireme::cli {
 
 /// A preset ("dgx-h100", "dgx-h100:4"), "this" for the host that `trireme probe` has measured, or a file if the text ends
-/// in ".json" or contains a '/'. Throws Error(Usage) on an unknown preset or an unmeasured host, Error(Input) on a file that is not a cluster,
-/// Error(System) on one that cannot be read.
+/// in ".json" or contains a '/'. Throws Error(Usage) on an unknown preset or an unmeasured host, Error(Input) on a file that is missing,
+/// unreadable or not a cluster.
 [[nodiscard]] Cluster load_cluster(const std::string& name_or_file);
 
 }  // namespace trireme::cli

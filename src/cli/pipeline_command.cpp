@@ -56,7 +56,7 @@ simulate::PipelineReport make_report(const PipelineArguments& args) {
   if (args.file.empty()) {
     return report_from_catalog(args);
   }
-  return simulate::make_pipeline_report(parsed(args.file, read_file(args.file), parse_pipeline),
+  return simulate::make_pipeline_report(parsed_file("--file", args.file, parse_pipeline),
                                         args.durations);
 }
 
@@ -130,8 +130,9 @@ void add_output_options(Command& command, PipelineArguments& args) {
   auto* json = command.add_flag("--json", args.json, "one JSON object: facts, cost, and all tasks");
   command.add_flag("--text", args.text, "the .pipeline text, which --file reads back")
       ->excludes(json);
-  command.add_option("--svg", args.svg, "write a picture to this file");
-  command.add_option("--trace", args.trace, "write the timeline to this file, for Perfetto");
+  command.add_option("--svg", args.svg, "write a picture to this file", writable_path);
+  command.add_option("--trace", args.trace, "write the timeline to this file, for Perfetto",
+                     writable_path);
   auto* compare = command.add_flag("--compare", args.compare, "compare all schedules instead");
   for (const char* other : {"--file", "--schedule", "--text", "--trace"}) {
     compare->excludes(command.get_option(other));

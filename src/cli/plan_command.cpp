@@ -270,7 +270,7 @@ void add_plan_command(Command& app, Outcome& outcome) {
   command->section("Output");
   command->add_option("--keep", args->planner.keep, "how many plans to show", integer_in(1, 1000));
   command->add_option("-o,--output", args->output,
-                      "write the best one as a .plan.json for trireme train --plan");
+                      "write the best one as a .plan.json for trireme train --plan", writable_path);
   command->add_flag("--explain", args->explain, "also print the assumptions behind the times");
   command->add_flag("--ops", args->ops,
                     "place every value of the model's graph instead, exactly, along the axes of "

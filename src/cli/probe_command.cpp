@@ -47,7 +47,8 @@ void add_probe_command(Command& app) {
   command->add_option(
       "-o,--output", args->output,
       "write the cluster file here (default: in the user's cache folder, where the other "
-      "commands find it)");
+      "commands find it)",
+      writable_path);
   command->add_flag("--json", args->json, "print the cluster file and the intervals");
   command->add_flag("--quick", args->quick, "smaller sizes only; a second or two");
   command->callback([args] {

@@ -36,7 +36,8 @@ void add_report_command(Command& app) {
   command->add_option("runs", args->folders, "folders of runs, side by side if several")
       ->required();
   command->add_option("-o,--output", args->output,
-                      "the page (default: report.html in the run's folder, or here for several)");
+                      "the page (default: report.html in the run's folder, or here for several)",
+                      writable_path);
   command->callback([args] {
     const Patience patience;
     run_report(*args);

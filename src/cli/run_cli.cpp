@@ -1,12 +1,11 @@
 #include "cli/run_cli.h"
 
 #include <cstdio>
-#include <exception>
 #include <iostream>
-#include <new>
 #include <string>
 
 #include "cli/commands.h"
+#include "command_line/failure.h"
 #include "command_line/parse.h"
 #include "command_line/terminal.h"
 #include "trireme/error.h"
@@ -14,13 +13,6 @@
 
 namespace trireme::cli {
 namespace {
-
-constexpr int kFailed = 1;
-constexpr int kUsage = 2;
-
-void print_error(const std::string& message) {
-  std::cerr << "trireme: " << message << "\n";
-}
 
 /// All output must have been written: a full disk or a closed pipe is a failure.
 void flush_output() {
@@ -68,18 +60,11 @@ int run(int argc, char** argv) {
 int run_cli(int argc, char** argv) {
   try {
     return run(argc, argv);
-  } catch (const Error& error) {
-    print_error(error.what());
-    const bool caller = error.kind() == ErrorKind::Usage || error.kind() == ErrorKind::Input;
-    return caller ? kUsage : kFailed;
-  } catch (const Bug& bug) {
-    print_error(std::string("internal error, please report it: ") + bug.what());
-  } catch (const std::bad_alloc&) {
-    print_error("out of memory; use fewer ranks or blocks");
-  } catch (const std::exception& error) {
-    print_error(error.what());
+  } catch (...) {
+    const Failure failure = current_failure();
+    std::cerr << "trireme: " << failure.message << "\n";
+    return failure.exit_code;
   }
-  return kFailed;
 }
 
 }  // namespace trireme::cli

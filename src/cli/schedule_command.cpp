@@ -52,7 +52,7 @@ CostModel make_costs(ScheduleArguments& args) {
                               parsed("--beta", args.beta, parse_seconds),
                               parsed("--gamma", args.gamma, parse_seconds));
   }
-  const Cluster cluster = load_cluster(args.cluster);
+  const Cluster cluster = parsed("--cluster", args.cluster, load_cluster);
   if (!args.ranks_given) {
     args.schedule.ranks = cluster.devices();
   }
@@ -75,7 +75,7 @@ simulate::ScheduleReport report_from_file(const ScheduleArguments& args, const C
                 fmt::format("--file: the file names its operation; leave out '{}'",
                             args.schedule.operation));
   }
-  Schedule schedule = parsed(args.file, read_file(args.file), parse_schedule);
+  Schedule schedule = parsed_file("--file", args.file, parse_schedule);
   return simulate::make_schedule_report(std::move(schedule),
                                         simulate::schedule_payload(args.schedule), costs);
 }
@@ -192,9 +192,9 @@ void add_output_options(Command& command, ScheduleArguments& args) {
       command.add_flag("--json", args.json, "one JSON object: facts, costs, and all steps");
   command.add_flag("--text", args.text, "the .schedule text, which --file reads back")
       ->excludes(json);
-  command.add_option("--svg", args.svg, "write a picture to this file");
+  command.add_option("--svg", args.svg, "write a picture to this file", writable_path);
   command.add_option("--trace", args.trace,
-                     "write the predicted timeline to this file, for Perfetto");
+                     "write the predicted timeline to this file, for Perfetto", writable_path);
 }
 
 void add_compare_options(Command& command, ScheduleArguments& args) {

@@ -221,7 +221,8 @@ void add_step_options(Command& command, SimulateArguments& args) {
   command.add_option("--launch", args.rates.launch, "kernel launch time");
   command.add_flag("--no-overlap", args.no_overlap, "wait for each communication op immediately");
   command.add_flag("--shared-port", args.shared_port, "ranks of a node share one network port");
-  command.add_option("--trace", args.trace, "write the timeline to this file, for Perfetto");
+  command.add_option("--trace", args.trace, "write the timeline to this file, for Perfetto",
+                     writable_path);
   command.add_option(
       "--list-schedule", args.list_schedule,
       "instead of a plan: each op on one of up to N devices (Graham's list schedule)",

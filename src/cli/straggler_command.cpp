@@ -131,7 +131,7 @@ void add_straggler_command(Command& app) {
       app.add_subcommand("straggler", "Compare synchronization strategies with slow workers");
   command->add_option("--strategies", args->strategies, "what to compare, as in train --sync");
   command->add_option("-n,--workers", args->workers,
-                      "data-parallel workers, threads of this process");
+                      "data-parallel workers, threads of this process", integer_in(1, 1024));
   command->add_option("--slow", args->slow, "permanently slow workers, NUMBERxFACTOR");
   command->add_option("--transient", args->transient, "slow steps, PROBABILITYxFACTOR");
   command->add_option("--compute", args->compute,
@@ -145,7 +145,8 @@ void add_straggler_command(Command& app) {
   command->add_option("--seed", args->seed, "seed for weights, data order and slow steps");
   command->add_option("--run-folder", args->run_folder,
                       "where the runs' files go (default: runs/straggler-NUMBER)");
-  command->add_option("--svg", args->svg, "write a plot of loss over time to this file");
+  command->add_option("--svg", args->svg, "write a plot of loss over time to this file",
+                      writable_path);
   command->add_flag("--json", args->json, "print JSON, with the curves");
   command->callback([args] { run(*args); });
 }

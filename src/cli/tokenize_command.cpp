@@ -7,6 +7,7 @@
 
 #include "cli/commands.h"
 #include "cli/inference_options.h"
+#include "command_line/files.h"
 #include "command_line/interrupt.h"
 #include "trireme/error.h"
 #include "trireme/tokenize.h"
@@ -78,7 +79,9 @@ void add_tokenize_command(Command& app, Outcome& outcome) {
       ->add_option("--tokenizer", args->tokenize.tokenizer,
                    "a tokenizer.json, or a folder with one")
       ->required();
-  command->add_option("-o,--output", args->tokenize.output, "the file to write, *.bin")->required();
+  command
+      ->add_option("-o,--output", args->tokenize.output, "the file to write, *.bin", writable_path)
+      ->required();
   command->add_flag("--json", args->json, "print one line of JSON");
   command->callback([args, &outcome] { run(*args, outcome); });
 }

@@ -19,7 +19,8 @@ namespace trireme::cli {
 namespace {
 
 MeasuredRuns load_runs(const std::string& path) {
-  MeasuredRuns runs = parse_runs(read_file(path), path);
+  MeasuredRuns runs = parsed(
+      "--runs", path, [](const std::string& file) { return parse_runs(read_file(file), file); });
   if (runs.runs.empty()) {
     throw Error(
         ErrorKind::Input,
@@ -56,7 +57,7 @@ struct CalibrateArguments {
 
 void run_calibrate(const CalibrateArguments& args) {
   const MeasuredRuns measured = load_runs(args.runs);
-  Cluster cluster = load_cluster(args.cluster);
+  Cluster cluster = parsed("--cluster", args.cluster, load_cluster);
   const Calibration calibration = calibrate(cluster, measured.runs, args.runs);
   cluster.efficiency = calibration.efficiency;
   if (args.output.empty()) {
@@ -99,7 +100,7 @@ void add_calibrate_command(Command& app) {
   command->add_option("-c,--cluster", args->cluster, "a preset or a .cluster.json file")
       ->required();
   command->add_option("-o,--output", args->output,
-                      "where to write the cluster (default: standard output)");
+                      "where to write the cluster (default: standard output)", writable_path);
   command->callback([args] {
     const Patience patience;
     run_calibrate(*args);

@@ -1,5 +1,6 @@
 #include "base/disk.h"
 
+#include <cerrno>
 #include <filesystem>
 #include <stdexcept>
 #include <vector>
@@ -7,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "base/mapped_file.h"
+#include "base/read_error.h"
 #include "expect_error.h"
 #include "temporary_folder.h"
 
@@ -92,10 +94,17 @@ TEST(MappedFile, MapsEmptyAndNonEmptyFiles) {
   EXPECT_TRUE(MappedFile(folder.file("b", "")).bytes().empty());
 }
 
+TEST(ReadError, BlamesPathOrMachine) {
+  expect_error(ErrorKind::Input, "cannot read 'a': Permission denied",
+               [] { throw_read_error("a", EACCES); });
+  expect_error(ErrorKind::System, "cannot read 'a': Input/output error",
+               [] { throw_read_error("a", EIO); });
+}
+
 TEST(MappedFile, ReportsWhyItCannotRead) {
   const TemporaryFolder folder;
-  expect_error(ErrorKind::System, "none': No such file", [&] { MappedFile file(folder / "none"); });
-  expect_error(ErrorKind::System, "not a regular file", [&] { MappedFile file(folder.path()); });
+  expect_error(ErrorKind::Input, "none': No such file", [&] { MappedFile file(folder / "none"); });
+  expect_error(ErrorKind::Input, "not a regular file", [&] { MappedFile file(folder.path()); });
 }
 
 }  // namespace

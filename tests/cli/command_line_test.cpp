@@ -86,6 +86,76 @@ TEST(CommandLine, ReportsErrorsClearly) {
   expect_refused("repartition --shape 3", {"'3' is not rows x columns; write it like 512x256"});
 }
 
+/// Files and folders to read. The name does not exist; the test of data is tests/cli/train_errors_test.cpp.
+TEST(CommandLine, MissingFilesAreInvalidOptions) {
+  for (const RefusedCase& one : std::initializer_list<RefusedCase>{
+           {"train --plan none.json", "--plan: cannot read 'none.json': No such file"},
+           {"train --weights none", "--weights: cannot read 'none': No such file"},
+           {"train --model ./none.json", "--model: cannot read './none.json': No such file"},
+           {"train --data none", "--data: cannot read 'none': No such file"},
+           {"train --mesh pipe=2 --schedule none.pipeline", "--schedule: cannot read"},
+           {"train --resume none", "--resume: 'none' is not the folder of a run"},
+           {"generate --prompt x --run none", "--run: 'none' is not the folder of a run"},
+           {"generate --prompt x --model ./none", "--model: cannot read './none': No such file"},
+           {"evaluate --data none --model ./none", "--model: cannot read './none': No such file"},
+           {"report none", "'none' is not the folder of a run"},
+           {"tokenize none --tokenizer none -o x.bin", "--tokenizer: cannot read 'none'"},
+           {"estimate --model ./none.json", "--model: cannot read './none.json': No such file"},
+           {"plan --model ./none.json", "--model: cannot read './none.json': No such file"},
+           {"plan --cluster none.json", "--cluster: cannot read 'none.json': No such file"},
+           {"plan show --plan none.json", "--plan: cannot read 'none.json': No such file"},
+           {"simulate --cluster none.json", "--cluster: cannot read 'none.json': No such file"},
+           {"schedule allreduce --cluster none.json", "--cluster: cannot read 'none.json'"},
+           {"schedule --file none.schedule", "--file: cannot read 'none.schedule'"},
+           {"pipeline --file none.pipeline", "--file: cannot read 'none.pipeline'"},
+           {"cluster none.json", "cannot read 'none.json': No such file"},
+           {"bench allreduce --tuning none.json", "--tuning: cannot read 'none.json'"},
+           {"validate --runs none.csv", "--runs: cannot read 'none.csv': No such file"},
+           {"calibrate --runs none.csv -c dgx-h100", "--runs: cannot read 'none.csv'"}}) {
+    expect_refused(one.arguments, {one.words});
+  }
+}
+
+TEST(CommandLine, FoldersInPlaceOfFilesAreInvalidOptions) {
+  expect_refused("cluster /tmp/", {"cannot read '/tmp/': Is a directory"});
+  expect_refused("schedule --file /tmp", {"--file: cannot read '/tmp': Is a directory"});
+  expect_refused("train --plan /tmp", {"--plan: cannot read '/tmp': Is a directory"});
+}
+
+/// Errors of the file system that no command expects.
+TEST(CommandLine, NamesInaccessiblePath) {
+  const std::string name(300, 'a');
+  for (const std::string command : {"report ", "train --resume ", "generate --prompt x --run "}) {
+    expect_refused(command + name, {"'" + name + "/settings.json': File name too long"});
+  }
+}
+
+/// Nothing else is on standard error: no computation has begun.
+TEST(CommandLine, FindsUnwritableOutputsBeforeComputing) {
+  for (const RefusedCase& one : std::initializer_list<RefusedCase>{
+           {"probe -o /none/x", "--output"},
+           {"straggler --svg /none/x", "--svg"},
+           {"bench all --svg /none/x", "--svg"},
+           {"bench all --tune /none/x", "--tune"},
+           {"plan -o /none/x", "--output"},
+           {"simulate --trace /none/x", "--trace"},
+           {"schedule allreduce --svg /none/x", "--svg"},
+           {"schedule allreduce --trace /none/x", "--trace"},
+           {"pipeline --svg /none/x", "--svg"},
+           {"pipeline --trace /none/x", "--trace"},
+           {"report none -o /none/x", "--output"},
+           {"tokenize none --tokenizer none -o /none/x", "--output"},
+           {"calibrate --runs none -c dgx-h100 -o /none/x", "--output"}}) {
+    expect_refused(one.arguments, {std::string(one.words) +
+                                   ": cannot write '/none/x': No such file or directory (see"});
+  }
+  expect_refused("straggler --svg /tmp", {"--svg: cannot write '/tmp': Is a directory"});
+}
+
+TEST(CommandLine, NamesNumberOfWorkers) {
+  expect_refused("straggler --workers 0", {"--workers: invalid value '0': expected an integer"});
+}
+
 std::size_t widest_line(const std::string& text) {
   std::istringstream lines(text);
   std::size_t widest = 0;

@@ -222,8 +222,7 @@ TEST_F(HuggingFaceCommand, EstimatesPublishedModels) {
                            "max_position_embeddings": 32768})"),
             46'702'792'704);
   EXPECT_EQ(run_program("estimate --json -t 64 --model " + folder_.path()).exit_code, 0);
-  EXPECT_EQ(run_program("estimate --model ./none.json").exit_code, 1);
-  EXPECT_EQ(run_program("estimate --model " + at("none/")).exit_code, 1);
+  EXPECT_EQ(run_program("estimate --model " + at("none/")).exit_code, 2);
 }
 
 }  // namespace

@@ -59,9 +59,6 @@ TEST(ScheduleCommand, RejectsCorruptScheduleFile) {
   expect_refused("schedule --file bad.schedule", {"bad.schedule", "line 4", "oops"});
   write_text(scratch_folder() + "/empty.schedule", "");
   expect_refused("schedule --file empty.schedule", {"empty.schedule"});
-  const Ran missing = run_program("schedule --file missing.schedule");
-  EXPECT_EQ(missing.exit_code, 1);
-  EXPECT_NE(missing.err.find("missing.schedule"), std::string::npos);
 }
 
 TEST(ScheduleCommand, JsonHasDocumentedFields) {
@@ -203,7 +200,6 @@ TEST(ScheduleCommand, WritesPicturesAndTraces) {
   EXPECT_EQ(problems(trace), std::vector<std::string>{});
   EXPECT_EQ(run_program("schedule allreduce --compare --svg plot.svg").exit_code, 0);
   EXPECT_EQ(read_text(scratch_folder() + "/plot.svg").substr(0, 5), "<?xml");
-  EXPECT_EQ(run_program("schedule allreduce --ranks 4 --svg /nonexistent/x.svg").exit_code, 1);
 }
 
 TEST(ScheduleCommand, UsesLinksAndIgnoresDevices) {

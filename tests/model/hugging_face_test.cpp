@@ -288,7 +288,7 @@ TEST(HuggingFaceWeights, AreRejectedIfIndexIsWrong) {
   expect_index(R"({"x": "a.safetensors"})", "tensor 'x' is missing from");
   expect_index(R"({"model.norm.weight": "a.safetensors", "lm_head.weight": "b.safetensors"})",
                "b.safetensors too");
-  expect_error(ErrorKind::System, "missing.safetensors", [&] {
+  expect_error(ErrorKind::Input, "missing.safetensors", [&] {
     (void)values_in(place.file("model.safetensors.index.json",
                                R"({"weight_map": {"x": "missing.safetensors"}})"),
                     model);

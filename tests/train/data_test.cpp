@@ -173,7 +173,7 @@ TEST(OpenTokenFile, ReportsErrors) {
   refuses(llm_c_file({20240801, 1, 2}, {7, 8}), "of version 1; only 7 can be read");
   refuses(llm_c_file({20240520, 1, 2}, std::vector<std::uint16_t>()).substr(0, 100),
           "is truncated: 100 bytes");
-  expect_error(ErrorKind::System, "No such file",
+  expect_error(ErrorKind::Input, "No such file",
                [&] { (void)open_token_file(folder / "none", 9); });
 }
 

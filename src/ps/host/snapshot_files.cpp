@@ -13,6 +13,7 @@
 
 #include "base/disk.h"
 #include "base/indexed_vector.h"
+#include "base/read_error.h"
 #include "ps/protocol/bytes.h"
 #include "trireme/error.h"
 #include "trireme/files.h"
@@ -69,8 +70,7 @@ std::vector<std::uint64_t> numbers_in(const std::string& folder) {
     }
   }
   if (problem) {
-    throw Error(ErrorKind::System, fmt::format("cannot read the folder of snapshots '{}': {}",
-                                               folder, problem.message()));
+    throw_read_error(folder, problem.value());
   }
   std::ranges::sort(numbers, std::greater<>());
   return numbers;

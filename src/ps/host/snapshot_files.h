@@ -4,8 +4,8 @@
 //   FOLDER/snapshot-000012/manifest                   written last: a snapshot without it is incomplete
 //
 // Every file is written under another name, synced and renamed, and begins with its size and checksum. The coordinator
-// and all servers see the same folder. Functions throw Error(System) if a file cannot be read or written, and Error(Input)
-// if it is damaged. Any thread.
+// and all servers see the same folder. Functions throw Error(System) if a file cannot be written, and Error(Input) if it
+// is missing or damaged. Any thread.
 #pragma once
 
 #include <cstdint>

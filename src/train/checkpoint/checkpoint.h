@@ -59,7 +59,7 @@ struct Checkpoint {
 };
 
 /// Loads FOLDER/step-… after reading all of it to verify sizes and checksums. Throws Error(Input) that names the file
-/// and the problem, Error(System) if a file cannot be read.
+/// and the problem.
 [[nodiscard]] Checkpoint load_checkpoint(const std::string& path);
 
 struct LoadedCheckpoint {

@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "base/read_error.h"
 #include "base/text.h"
-#include "trireme/error.h"
 
 namespace trireme::train {
 namespace {
@@ -37,8 +37,7 @@ std::vector<std::string> names_in(const std::string& folder) {
     names.push_back(at->path().filename().string());
   }
   if (error && error != std::errc::no_such_file_or_directory) {
-    throw Error(ErrorKind::System,
-                fmt::format("cannot read the folder '{}': {}", folder, error.message()));
+    throw_read_error(folder, error.value());
   }
   std::ranges::sort(names);
   return names;

@@ -29,7 +29,7 @@ struct SavedStep {
 /// Highest step first. Empty if the folder does not exist.
 [[nodiscard]] std::vector<SavedStep> list_steps(const std::string& folder);
 
-/// All names, sorted. Empty if the folder does not exist; throws Error(System) if it cannot be read.
+/// All names, sorted. Empty if the folder does not exist; throws Error(Input) if it cannot be read.
 [[nodiscard]] std::vector<std::string> names_in(const std::string& folder);
 
 }  // namespace trireme::train

@@ -77,11 +77,10 @@ class BpeTokenizer {
 /// The tokenizer.json in a folder; other paths stand for themselves.
 [[nodiscard]] std::string tokenizer_file(const std::string& path);
 
-/// Of a tokenizer.json, or of a folder with one. Throws Error(System) if the file cannot be read; otherwise as the
-/// constructor.
+/// Of a tokenizer.json, or of a folder with one. Throws Error(Input) if the file is missing; otherwise as the constructor.
 [[nodiscard]] BpeTokenizer load_tokenizer(const std::string& path);
 
-/// Reads and encodes a whole text file. Throws Error(Input) if it is empty, Error(System) if it cannot be read.
+/// Reads and encodes a whole text file. Throws Error(Input) if it is missing or empty.
 [[nodiscard]] Tokens open_text(const std::string& path, const BpeTokenizer& tokenizer);
 
 }  // namespace trireme::train

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/mapped_file.h"
+#include "base/read_error.h"
 #include "train/input_error.h"
 
 namespace trireme::train {
@@ -42,10 +43,14 @@ bool has_ending(const std::string& path, std::string_view ending) {
 /// Regular files by name, without hidden ones.
 std::vector<std::string> files_in(const std::string& folder) {
   std::vector<std::string> files;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+  std::error_code problem;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, problem)) {
     if (entry.is_regular_file() && !entry.path().filename().string().starts_with('.')) {
       files.push_back(entry.path().string());
     }
+  }
+  if (problem) {
+    throw_read_error(folder, problem.value());
   }
   std::ranges::sort(files);
   for (const std::string_view ending : {".bin"sv, ".txt"sv}) {

@@ -21,7 +21,7 @@ namespace trireme::train {
 [[nodiscard]] std::string name_of_files(const std::vector<std::string>& files);
 
 /// Throws Error(Input) that names the file type and the fix if it is compressed (gzip, zstd, bzip2, xz, zip), a Parquet
-/// or PDF file, or has a NUL byte in its first megabyte; Error(System) if it cannot be read.
+/// or PDF file, or has a NUL byte in its first megabyte; also if it is missing.
 void require_text_file(const std::string& path);
 /// The same for the contents of a file.
 void require_text(std::string_view content, const std::string& name);

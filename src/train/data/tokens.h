@@ -65,8 +65,7 @@ inline constexpr std::int32_t kBytesVocabulary = 256;
 inline constexpr std::int32_t kGpt2Vocabulary = 50257;
 inline constexpr std::int32_t kLlama3Vocabulary = 128256;
 
-/// Any file, one token per byte. The file is mapped. Throws Error(Input) if it is empty,
-/// Error(System) if it cannot be read.
+/// Any file, one token per byte. The file is mapped. Throws Error(Input) if it is missing or empty.
 [[nodiscard]] Tokens open_bytes(const std::string& path);
 
 /// A kind of token file with a header of this many 32-bit numbers: `magic`, `version`, the number of tokens, zeros.
@@ -89,9 +88,8 @@ inline constexpr std::size_t kTokenHeaderNumbers = 256;
 ///   20240520, version 1, the number of tokens   two-byte tokens (GPT-2)
 ///   20240801, version 7, the number of tokens   four-byte tokens (Llama 3)
 ///
-/// The file is mapped, and is read once to check every token. Throws Error(Input) if it is empty, has an
-/// odd size, does not match the size or version in its header, or contains a token that is not below `vocabulary`;
-/// Error(System) if it cannot be read.
+/// The file is mapped, and is read once to check every token. Throws Error(Input) if it is missing or empty, has an
+/// odd size, does not match the size or version in its header, or contains a token that is not below `vocabulary`.
 [[nodiscard]] Tokens open_token_file(const std::string& path, std::int32_t vocabulary);
 
 }  // namespace trireme::train

@@ -27,7 +27,9 @@ void set_schedule(const std::string& given, Plan& plan) {
   }
   require(given.ends_with(".pipeline") || std::filesystem::exists(given),
           "--schedule: " + unknown_name("pipeline schedule", given, names));
-  plan.table = parsed("--schedule: " + given, read_file(given), parse_pipeline);
+  plan.table = parsed("--schedule", given, [](const std::string& path) {
+    return parsed(path, read_file(path), parse_pipeline);
+  });
   plan.schedule = plan.table->name;
   plan.microbatches = plan.microbatches == 1 ? plan.table->microbatches : plan.microbatches;
 }
