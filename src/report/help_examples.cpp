@@ -132,7 +132,7 @@ Times are means with their 95 % confidence intervals; a message of n bytes takes
   trireme repartition --from row --to column -n 8 --shape 4096x1024
   trireme repartition -n 3 --shape 10x7 --run         also executed, bytes counted)"},
     {"trireme report", R"(Examples:
-  trireme report runs/gpt-mini-001                     into runs/gpt-mini-001/report.html
+  trireme report runs/gpt-mini-001                     report.html in the run's folder
   trireme report runs/gpt-mini-001 runs/gpt-mini-002   both side by side, in report.html
   trireme report runs/gpt-mini-001 -o page.html
 

@@ -57,11 +57,22 @@ int text_column(const HelpSection& section, int width) {
   return std::min(column, width / 2);
 }
 
+/// "--option VALUE=DEFAULT" and its description. A default that is too long for a line moves to the description.
+std::string row_text(const HelpRow& row, int column, int width) {
+  const std::string left = "  " + row.name;
+  const std::size_t equals = left.find('=');
+  if (display_width(left) <= width || equals == std::string::npos) {
+    return side_by_side(left, row.text, column, width);
+  }
+  return side_by_side(left.substr(0, equals),
+                      row.text + " (default: " + left.substr(equals + 1) + ")", column, width);
+}
+
 std::string section_text(const HelpSection& section, int width) {
   const int column = text_column(section, width);
   std::string out = section.title + ":\n";
   for (const HelpRow& row : section.rows) {
-    out += side_by_side("  " + row.name, row.text, column, width);
+    out += row_text(row, column, width);
   }
   return out;
 }

@@ -175,6 +175,14 @@ TEST(CommandLine, WrapsHelpToTerminalWidth) {
   unsetenv("COLUMNS");  // NOLINT(concurrency-mt-unsafe)
 }
 
+TEST(CommandLine, WrapsHelpOfEveryCommand) {
+  for (const report::HelpExamples& row : report::help_examples()) {
+    const std::string command(row.command);
+    const std::size_t words = std::min(command.find(' '), command.size());
+    EXPECT_LE(widest_line(run_program(command.substr(words) + " --help").out), 80) << command;
+  }
+}
+
 /// The first words of a line up to an option or an argument: "trireme plan show".
 std::string command_of(const std::string& line, const std::vector<std::string>& commands) {
   std::string longest;

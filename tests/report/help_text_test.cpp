@@ -56,6 +56,21 @@ TEST(HelpText, PutsTextNextToNamesAndBelowLongOnes) {
             "Ctrl-C finishes the step, and saves.\n");
 }
 
+TEST(HelpText, MovesLongDefaultsIntoTheText) {
+  const HelpPage long_default{
+      .description = "",
+      .usage = "",
+      .sections = {{"Options",
+                    {{"--short VALUE=7", "a number"},
+                     {"--list VALUE=one,two,three,four,five,six,seven,eight", "a list"}}}},
+      .footer = ""};
+  const std::string text = help_text(long_default, 50);
+  EXPECT_LE(widest_line(text), 50) << text;
+  EXPECT_NE(text.find("--short VALUE=7"), std::string::npos) << text;
+  EXPECT_NE(text.find("--list VALUE "), std::string::npos) << text;
+  EXPECT_NE(text.find("(default:"), std::string::npos) << text;
+}
+
 TEST(HelpText, FitsWidth) {
   for (const int width : {45, 60, 80, 200}) {
     EXPECT_LE(widest_line(help_text(page(), width)), width);
