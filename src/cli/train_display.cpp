@@ -38,7 +38,9 @@ class LiveDisplay : public TrainDisplay {
     }
   }
   void note(const std::string& text) override { print(report::plan_note_text(text)); }
-  void begin(const RunFacts& facts) override { print(report::run_facts_text(facts)); }
+  void begin(const RunFacts& facts) override {
+    print(report::run_facts_text(facts, standard_output().width));
+  }
   void step(const RunFacts& facts, const StepReport& m) override {
     const double newest = m.step_time.count;
     smooth_ = smooth_ == 0 ? newest : 0.9 * smooth_ + 0.1 * newest;

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <sstream>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "report/help_text.h"
 #include "report/waterfall_text.h"
 #include "trireme/message.h"
 #include "trireme/shell_word.h"
@@ -336,6 +338,36 @@ std::string run_facts_text(const RunFacts& f) {
   }
   if (f.first_step > 0) {
     text += fmt::format("resumed  after step {}\n", f.first_step);
+  }
+  return text;
+}
+
+namespace {
+
+/// "memory   89 MiB: …", continued below its text.
+std::string wrapped_fact(const std::string& line, int width) {
+  constexpr std::size_t kLabel = 9;  // "optimizer " is longer
+  const std::size_t start = line.find_first_not_of(' ', line.find(' ', kLabel - 1));
+  if (display_width(line) <= width || start == std::string::npos) {
+    return line + "\n";
+  }
+  const int indent = static_cast<int>(start);
+  std::string before = line.substr(0, start);
+  std::string text;
+  for (const std::string& part : wrapped(line.substr(start), width - indent)) {
+    text += before + part + "\n";
+    before = spaces(indent);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string run_facts_text(const RunFacts& f, int width) {
+  std::istringstream lines(run_facts_text(f));
+  std::string text;
+  for (std::string line; std::getline(lines, line);) {
+    text += wrapped_fact(line, width);
   }
   return text;
 }

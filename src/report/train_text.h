@@ -11,6 +11,8 @@
 namespace trireme::report {
 
 [[nodiscard]] std::string run_facts_text(const RunFacts& facts);
+/// The same in lines of at most `width` columns, if words fit, continued below their text.
+[[nodiscard]] std::string run_facts_text(const RunFacts& facts, int width);
 
 /// The parts of a progress line, most important first. `time` is the smoothed step time.
 [[nodiscard]] std::vector<std::string> progress_parts(const RunFacts& facts, const StepReport& m,

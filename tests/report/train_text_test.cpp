@@ -105,6 +105,23 @@ TEST(TrainText, StatesDefaultsEpochsAndTokensPerParameter) {
   EXPECT_NE(run_facts_text(facts).find("run      1 step: 10 tokens"), std::string::npos);
 }
 
+TEST(TrainText, WrapsFactsBelowTheirText) {
+  RunFacts facts = facts_of(10);
+  facts.optimizer = "adamw,beta1=0.9,beta2=0.95,eps=1e-08,weight-decay=0.1";
+  facts.dtype = "f32";
+  facts.gradients = "averaged (mean) over all 10 tokens of a step";
+  const std::string text = run_facts_text(facts, 50);
+  EXPECT_NE(text.find("dtype    f32; gradients averaged (mean) over all\n"
+                      "         10 tokens of a step\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("optimizer adamw,beta1=0.9,beta2=0.95,eps=1e-08,\n"
+                      "          weight-decay=0.1\n"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(run_facts_text(facts, 1000), run_facts_text(facts));
+}
+
 TEST(TrainText, ShowsNotesAndQuotesPaths) {
   RunFacts facts = facts_of(10);
   facts.notes = {"--zero 3 has no effect: there is one rank"};
