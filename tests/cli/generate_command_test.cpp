@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/program.h"
+#include "cli/program_says.h"
 #include "temporary_folder.h"
 
 namespace trireme {
@@ -107,6 +108,23 @@ TEST_F(GenerateCommand, UsesAndStoresTokenizer) {
   const Json validation = json(fmt::format("evaluate --run {} --threads 1", run));
   EXPECT_NEAR(validation.at("perplexity").get<double>(),
               std::exp(validation.at("loss").get<double>()), 1e-9);
+}
+
+/// A resumed run uses its own copy, and the one that is given must be the same.
+TEST_F(GenerateCommand, TokenizerOfResumedRunMayOnlyMove) {
+  const std::string run = folder_ / "run";
+  const std::string tokenizer = folder_.file("tokenizer.json", tokenizer_json());
+  train(run, "--model llama-tiny --steps 1 --tokenizer " + tokenizer);
+  const std::string moved = folder_ / "moved.json";
+  fs::rename(tokenizer, moved);
+  (void)done(fmt::format("train --resume {} --steps 2 --tokenizer {}", run, moved));
+  expect_refused(fmt::format("train --resume {} --steps 3 --tokenizer {}", run, tokenizer),
+                 {fmt::format("--tokenizer: cannot read '{}'", tokenizer)});
+  const std::string other = folder_.file("other.json", tokenizer_json() + " ");
+  expect_refused(fmt::format("train --resume {} --steps 3 --tokenizer {}", run, other),
+                 {fmt::format("--tokenizer: '{}' is not what this run was trained with", other)});
+  expect_refused(fmt::format("generate --run {} --prompt a --tokenizer {}", run, tokenizer),
+                 {fmt::format("--tokenizer: cannot read '{}'", tokenizer)});
 }
 
 TEST_F(GenerateCommand, ReadsStandardInput) {

@@ -50,9 +50,11 @@ bool has_only_tokens(const TrainSettings& settings) {
 
 std::unique_ptr<TextCodec> codec_of_run(const TrainSettings& settings, const std::string& run,
                                         const std::string& tokenizer) {
-  const std::string path = tokenizer.empty() ? find_tokenizer(settings, run) : tokenizer;
-  if (!path.empty()) {
-    return make_tokenizer_codec(path);
+  if (!tokenizer.empty()) {
+    return parsed("--tokenizer", tokenizer, make_tokenizer_codec);
+  }
+  if (const std::string own = find_tokenizer(settings, run); !own.empty()) {
+    return make_tokenizer_codec(own);
   }
   if (settings.data.empty()) {
     return make_language_codec();
@@ -64,9 +66,11 @@ std::unique_ptr<TextCodec> codec_of_folder(const std::string& folder, const Mode
                                            const std::string& tokenizer) {
   TrainSettings settings;
   settings.model = folder;
-  const std::string path = tokenizer.empty() ? find_tokenizer(settings) : tokenizer;
-  if (!path.empty()) {
-    return make_tokenizer_codec(path);
+  if (!tokenizer.empty()) {
+    return parsed("--tokenizer", tokenizer, make_tokenizer_codec);
+  }
+  if (const std::string own = find_tokenizer(settings); !own.empty()) {
+    return make_tokenizer_codec(own);
   }
   return config.vocabulary == 256 ? make_byte_codec() : make_number_codec();
 }

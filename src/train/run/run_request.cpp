@@ -1,12 +1,15 @@
 #include "trireme/run_request.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "train/data/bpe.h"
 #include "trireme/error.h"
+#include "trireme/files.h"
 #include "trireme/load_model.h"
 #include "trireme/message.h"
 #include "trireme/recompute_choice.h"
@@ -51,6 +54,19 @@ void require_sequences_for_length(const RunRequest& request) {
                       name_of(named.config)));
 }
 
+/// A tokenizer that is given when a run resumes may be elsewhere, but not another one: the run uses its own copy.
+void require_same_tokenizer(const RunOptions& run) {
+  const std::string own = run.resume + "/tokenizer.json";
+  if (!std::filesystem::exists(own)) {
+    return;
+  }
+  const std::string file = train::tokenizer_file(run.settings.tokenizer);
+  require(parsed("--tokenizer", file, read_file) == read_file(own),
+          fmt::format("--tokenizer: '{}' is not what this run was trained with, which is in '{}'; "
+                      "leave out --tokenizer, or start a new run",
+                      file, own));
+}
+
 }  // namespace
 
 void complete_settings(RunRequest& request) {
@@ -58,6 +74,9 @@ void complete_settings(RunRequest& request) {
   if (!run.resume.empty()) {
     run.settings = resumed_settings(parsed("--resume", run.resume, load_settings), run.settings,
                                     request.given);
+    if (std::ranges::find(request.given, "tokenizer") != request.given.end()) {
+      require_same_tokenizer(run);
+    }
   }
   if (!run.settings.memory_limit.empty()) {
     run.memory_limit = parsed("--memory-limit", run.settings.memory_limit, parse_bytes);
