@@ -165,6 +165,7 @@ struct BlockCost {
   // Of Trireme's own programs only.
   double whole_bytes = 0;        ///< all that the backward pass reads, recomputed or not
   double received_bytes = 0;     ///< the part of activation_bytes that other ranks sent
+  double working_received = 0;   ///< needed while the block runs, gathered from other ranks
   double working_gradients = 0;  ///< bytes of gradients that exist when working_bytes do
   double delayed_bytes = 0;  ///< kept instead of activation_bytes for a delayed gradient of weights
   double delayed_received = 0;  ///< the same, gathered from other ranks
@@ -255,6 +256,10 @@ class TransformerCost {
   [[nodiscard]] double parameters_per_rank(const ParallelLayout& layout) const;
   void add_memory(const ParallelLayout& layout, const Blocks& blocks, double parameters,
                   StepCost& cost) const;
+  [[nodiscard]] double strided_parameters(const ParallelLayout& layout) const;
+  [[nodiscard]] static bool gathers_keys(const ParallelLayout& layout);
+  [[nodiscard]] double attention_working(const ParallelLayout& layout) const;
+  [[nodiscard]] double attention_received(const ParallelLayout& layout) const;
   struct HeldStage;
   using Memory = std::array<double, kCostedMemory>;
   [[nodiscard]] Memory program_memory(const ParallelLayout& layout, const Blocks& blocks,

@@ -11,12 +11,16 @@ namespace trireme {
 inline double in_flight(const ParallelLayout& layout, double n) {
   const double p = layout.pipe;
   switch (layout.schedule) {
+    case PipelineForm::Naive:
+      return 1;
     case PipelineForm::Gpipe:
       return n;
     case PipelineForm::ZbH2:
       return std::min(n, 2 * p - 1);
     case PipelineForm::Interleaved:
       return std::min(n, p * (1 + (p - 1) / (p * layout.chunks)));
+    case PipelineForm::ZbV:  // half a stage each: on the way down, and one on the way up
+      return std::min(n + 1, 2 * p) / 2;
     default:
       return std::min(n, p);
   }

@@ -5,18 +5,13 @@
 // and the result; of the feed-forward part: two values for each matrix that widens, as often as a token has a slot; a few
 // f32 numbers of norms and attention. Selective recomputation keeps results of matrix products, full recomputation the
 // block's input.
-//
-// A stage holds most when the backward pass of a micro-batch begins: at the logits, or in its last block, where the
-// hidden gradient [m, f] and that of the residual stream exist, and in a tensor group two of the latter while they are
-// summed. That is so for the first micro-batch, when most micro-batches are in flight, and for a later one, when
-// gradients have accumulated. With one micro-batch, the gradients of all blocks and the activations of the first one may
-// be more; with short sequences, the gradient of the embedding at the end.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
 #include "base/indexed_vector.h"
 #include "cost/in_flight.h"
+#include "cost/program_peak.h"
 #include "cost/step_counts.h"
 #include "trireme/cost.h"
 
@@ -42,216 +37,14 @@ struct TransformerCost::HeldStage {
 namespace {
 
 constexpr double kStatisticBytes = 4;  // f32, per token and norm or head
-/// Gathers that are started ahead, over the parameters of a block: those that are not contiguous take scratch as well.
-constexpr double kGatheredAhead = 1.2;
-
-/// One rank's stage, in bytes.
-struct Held {
-  bool first = false;
-  bool last = false;
-  bool is_tied = false;   ///< the head is the embedding
-  double parameters = 0;  ///< not sharded by ZeRO
-  double trained = 0;     ///< those that get a gradient
-  double embedding = 0;   ///< of words
-  double head = 0;        ///< the matrix that makes the logits
-  double block = 0;       ///< parameters of a block
-  double in_flight = 1;   ///< micro-batches between forward and backward
-  double waiting = 0;     ///< whose gradients of weights are still to be computed
-  // Of a micro-batch.
-  double kept = 0;  ///< activations of all blocks of the stage
-  double kept_of_block = 0;
-  double received = 0;  ///< part of `kept` that other ranks sent
-  double delayed = 0;   ///< instead of `kept`, until delayed gradients of weights are computed
-  double delayed_received = 0;
-  double blocks = 1;
-  double working = 0;
-  double working_gradients = 0;
-  double boundary = 0;  ///< what a stage sends to the next
-  double residual = 0;  ///< h of all tokens
-  double logits = 0;    ///< with what the norm before them keeps
-  double logits_working = 0;
-  double logits_received = 0;
-};
-
-/// At one moment.
-struct Moment {
-  double gradients = 0;
-  double activations = 0;
-  double communication = 0;
-};
-
-/// The largest of the moments of one stage.
-class ProgramPeak {
- public:
-  ProgramPeak(const Held& held, const ParallelLayout& layout, double microbatches)
-      : held_(held),
-        layout_(layout),
-        n_(microbatches),
-        shards_(static_cast<double>(layout.data) / layout.expert) {}
-
-  [[nodiscard]] Moment find() {
-    for (const bool later : {false, true}) {
-      if (later && n_ < 2) {
-        break;
-      }
-      if (held_.last) {
-        consider(at_logits(later));
-      }
-      consider(in_last_block(later));
-      consider(at_end(later));
-    }
-    if (n_ < 2 && is_alone()) {
-      consider(in_first_block());
-    }
-    return largest_;
-  }
-
- private:
-  [[nodiscard]] bool is_alone() const { return layout_.pipe == 1; }
-  [[nodiscard]] bool delays() const {
-    return !is_alone() &&
-           (layout_.schedule == PipelineForm::ZbH1 || layout_.schedule == PipelineForm::ZbH2 ||
-            layout_.schedule == PipelineForm::ZbV);
-  }
-  [[nodiscard]] double sharded_from(int zero, double bytes) const {
-    return layout_.zero >= zero ? bytes / shards_ : bytes;
-  }
-  [[nodiscard]] double accumulated(bool later) const {
-    return later ? sharded_from(2, held_.trained) : 0;
-  }
-  /// The gradient of a head that is also the embedding waits for the embedding's. Between ranks, the matrix and its
-  /// gradients are messages.
-  [[nodiscard]] double waiting_head() const {
-    return held_.is_tied && held_.first && held_.last ? held_.head : 0;
-  }
-  [[nodiscard]] double sent_head() const {
-    return held_.is_tied && held_.first != held_.last ? held_.head : 0;
-  }
-  /// The last stage's gradients of it wait for the first stage's, which come 2 (p - 1) micro-batches later.
-  [[nodiscard]] double sent_gradients() const {
-    return std::min(n_ - 1, 2.0 * (layout_.pipe - 1)) * sent_head();
-  }
-
-  /// With the sequence sharded over a tensor group, the gradient of the embedding is that of all words until it is
-  /// reduced.
-  [[nodiscard]] bool gathers_all_words() const {
-    return held_.first && layout_.sequence && layout_.tensor > 1;
-  }
-
-  /// Gradients of the micro-batch before that are still being reduced: of the embedding, the last of its backward pass.
-  [[nodiscard]] double still_reduced() const {
-    if (layout_.zero >= 2 && shards_ > 1) {
-      return held_.embedding;
-    }
-    return gathers_all_words() && !delays()
-               ? held_.embedding * layout_.tensor * std::min(2, layout_.chunks)
-               : 0;
-  }
-
-  void consider(const Moment& moment) {
-    const auto sum = [](const Moment& m) { return m.gradients + m.activations + m.communication; };
-    if (sum(moment) > sum(largest_)) {
-      largest_ = moment;
-    }
-  }
-
-  /// Of all micro-batches in flight when the backward pass of one begins, or, if `passed` is not 0, when it has been
-  /// through so much of the stage. `in_use` is gathered by ZeRO 3.
-  [[nodiscard]] Moment in_flight(bool later, double in_use, double passed = 0) const {
-    const double left = n_ - (later ? 1 : 0);
-    const double all = std::min(left, held_.in_flight);
-    const double k = std::max(0.0, all - passed);
-    const double delayed = std::min(left - all, held_.waiting) + (all - k);
-    Moment moment{
-        .gradients = accumulated(later),
-        .activations = k * (held_.kept - held_.received) + delayed * held_.delayed,
-        .communication = k * held_.received + delayed * held_.delayed_received + gathered(in_use)};
-    moment.gradients += later ? still_reduced() : 0;
-    if (!is_alone()) {
-      add_pipeline(later, k, delayed, moment);
-    }
-    return moment;
-  }
-
-  /// The inputs of a stage were received, so they are communication. With GPipe, what a stage sent stays until the
-  /// backward pass begins, and so do all logits.
-  void add_pipeline(bool later, double k, double delayed, Moment& moment) const {
-    const double chunks = k * layout_.chunks;
-    const double of_first = held_.first ? std::min(chunks, std::min(n_, 2.0 * layout_.pipe)) : 0;
-    const double inputs = held_.first && layout_.chunks == 1 ? 0 : chunks - of_first;
-    const double under_way = held_.last ? 1 : held_.first ? 2 : 3;
-    moment.activations -= inputs * held_.boundary;
-    moment.communication += (inputs + under_way) * held_.boundary;
-    const bool forward_first = layout_.schedule == PipelineForm::Gpipe;
-    if (held_.last) {
-      const double more = forward_first ? k - 1 : held_.first ? 0 : delayed;
-      moment.activations += held_.logits * more + (later ? sent_gradients() : 0);
-      moment.communication += held_.logits_received * more + sent_head();
-    } else if (forward_first) {
-      moment.activations += (k - 1) * held_.boundary;
-    }
-  }
-
-  /// ZeRO 3: the parameters in use and those gathered ahead; with several micro-batches, each stays until the last of
-  /// them has used it, in the forward and in the backward pass.
-  [[nodiscard]] double gathered(double in_use) const {
-    if (layout_.zero < 3 || shards_ <= 1) {
-      return 0;
-    }
-    const bool twice = n_ > 2 || layout_.recompute != RecomputeMode::None;
-    const double kept = n_ < 2 ? 0 : twice ? 2 * held_.blocks * held_.block : held_.parameters;
-    return in_use + kGatheredAhead * held_.block + kept;
-  }
-
-  [[nodiscard]] Moment at_logits(bool later) const {
-    Moment moment = in_flight(later, held_.head);
-    moment.activations += held_.logits + held_.logits_working;
-    moment.communication += held_.logits_received;
-    moment.gradients += held_.head;
-    return moment;
-  }
-
-  /// Where gradients of weights are delayed and need more than was kept, the end of the stage's backward pass.
-  [[nodiscard]] Moment in_last_block(bool later) const {
-    const bool grows = delays() && held_.delayed + held_.delayed_received > held_.kept;
-    Moment moment = in_flight(later, held_.block, grows ? 1.0 / layout_.chunks : 0);
-    moment.activations += held_.working + (grows ? (held_.kept - held_.delayed) / held_.blocks : 0);
-    const bool scatters = later && layout_.zero >= 2 && shards_ > 1;  // before and after
-    moment.gradients +=
-        held_.working_gradients * (scatters ? 2 : 1) + (later        ? waiting_head()
-                                                        : held_.last ? sharded_from(1, held_.head)
-                                                                     : 0);
-    return moment;
-  }
-
-  [[nodiscard]] Moment in_first_block() const {
-    return {.gradients = sharded_from(1, held_.trained - held_.embedding) + waiting_head(),
-            .activations = held_.kept_of_block + held_.working,
-            .communication = gathered(held_.block)};
-  }
-
-  /// The gradient of the embedding is whole before it is reduced.
-  [[nodiscard]] Moment at_end(bool later) const {
-    const double embedding = gathers_all_words()
-                                 ? held_.embedding * (layout_.tensor + (n_ > 1 ? 1 : 0))
-                                 : held_.embedding;
-    const double others = held_.trained - (layout_.zero == 0 ? held_.embedding : 0);
-    return {.gradients = embedding + (held_.first ? waiting_head() : 0) +
-                         (later ? accumulated(later) : sharded_from(1, others)),
-            .activations = held_.residual + (held_.last ? sent_gradients() : 0),
-            .communication = gathered(held_.block) + (held_.first  ? 2 * sent_head()
-                                                      : held_.last ? sent_head()
-                                                                   : 0)};
-  }
-
-  const Held& held_;  // both are the caller's, which outlives this object
-  const ParallelLayout& layout_;
-  double n_;
-  double shards_;
-  Moment largest_{};
-};
 
 }  // namespace
+
+/// To recompute attention.
+bool TransformerCost::gathers_keys(const ParallelLayout& layout) {
+  return layout.context > 1 && layout.context_mode == Plan::Context::Gather &&
+         layout.recompute != RecomputeMode::None;
+}
 
 /// What the programs keep of a block whose feed-forward part is this.
 void TransformerCost::hold_as_programs(const ParallelLayout& layout, const FeedForward& part,
@@ -267,12 +60,12 @@ void TransformerCost::hold_as_programs(const ParallelLayout& layout, const FeedF
   cost.whole_bytes =
       m * (word_ * (4 * width + (2 * q_ + 2 * kv_) / t + 2 * wide + 2 * part.dispatched * h_) +
            statistics);
+  const bool full = layout.recompute == RecomputeMode::Full;
   double dispatched = 0;  // what other ranks sent of that
   if (layout.recompute == RecomputeMode::None) {
     cost.activation_bytes = cost.whole_bytes;
     dispatched = 2 * part.dispatched;
   } else {
-    const bool full = layout.recompute == RecomputeMode::Full;
     dispatched = full ? 0 : part.dispatched;
     const double products = full ? 0 : width + (q_ + 2 * kv_) / t + wide + dispatched * h_;
     // Llama's blocks add an unreduced result to the residual stream, and both are inputs of the next block.
@@ -287,11 +80,18 @@ void TransformerCost::hold_as_programs(const ParallelLayout& layout, const FeedF
                         (sharded ? (keeps_all ? 2 * width : 0) : 4 * h_));
   cost.delayed_received = sharded ? word_ * m * (4 * h_ + (keeps_all ? 3 * width : 0)) : 0;
   cost.received_bytes = layout.expert > 1 ? word_ * m * dispatched * h_ : 0;
+  // Gathered along the sequence: the gradient of the block's result, and what full recomputation multiplies; over context
+  // ranks the keys and values.
+  const double keys = gathers_keys(layout) ? m * 2 * kv_ / t : 0;
+  const double gathered = (sharded ? (full ? 3 : 1) * m * h_ : 0) + layout.context * keys;
+  const double replaced = (sharded && full ? 2 * m * width : 0) + keys;
   const double hidden = m * (part.slots * part.hidden / t + width) + part.parameters;
   const double sums = layout.tensor > 1 ? m * 2 * h_ + 2 * part.parameters : 0;
-  cost.working_gradients = word_ * part.parameters * (sums > hidden ? 2 : 1);
-  cost.working_bytes = cost.whole_bytes - cost.activation_bytes + word_ * std::max(hidden, sums) -
-                       cost.working_gradients;
+  const bool is_sum = sums > hidden + gathered - replaced;
+  cost.working_gradients = word_ * part.parameters * (is_sum ? 2 : 1);
+  cost.working_received = is_sum ? 0 : word_ * gathered;
+  cost.working_bytes = cost.whole_bytes - cost.activation_bytes - cost.working_gradients +
+                       word_ * (is_sum ? sums : hidden - replaced);
 }
 
 void TransformerCost::hold_as_programs(const ParallelLayout& layout, Blocks& blocks) const {
@@ -319,6 +119,46 @@ void TransformerCost::hold_as_programs(const ParallelLayout& layout, Blocks& blo
   }
 }
 
+/// Of an average block, on all tensor ranks. ZeRO shards the longest dimension that it divides, and these have others
+/// before it. Those of experts are whole matrices if it divides nothing else.
+double TransformerCost::strided_parameters(const ParallelLayout& layout) const {
+  const bool is_gpt = model_.model.family == Family::Gpt2;
+  const double in_attention = is_gpt ? q_ : q_ + 2 * kv_;
+  const int ranks = layout.data / layout.expert;
+  const bool divides = model_.model.width % ranks == 0 || model_.hidden_of_expert() % ranks == 0;
+  const double in_experts = divides ? expert_parameters_ / layout.expert : 0;
+  return h_ * in_attention + (dense_blocks_ * h_ * static_cast<double>(model_.model.hidden) +
+                              mixture_blocks_ * in_experts) /
+                                 (dense_blocks_ + mixture_blocks_);
+}
+
+/// Where each context rank gathers the keys and values that it attends to: what exists beside what is kept. When
+/// attention is recomputed, the gradient of the feed-forward part's hidden values and of the residual stream, a norm, and
+/// the result of attention; with full recomputation, also what attention reads. In its backward pass, the gradients of the
+/// residual stream, of the result, of queries and of all keys and values, less what the feed-forward part kept.
+double TransformerCost::attention_working(const ParallelLayout& layout) const {
+  const double t = layout.tensor;
+  const double hidden = static_cast<double>(model_.model.hidden) / t;
+  double width = 0;
+  switch (layout.recompute) {
+    case RecomputeMode::None:
+      width = 2 * (q_ + layout.context * kv_) / t - h_ - 2 * up_ * hidden;
+      break;
+    case RecomputeMode::Selective:
+      width = hidden + 2 * h_ + q_ / t;
+      break;
+    case RecomputeMode::Full:
+      width = hidden + 2 * h_ + (2 * q_ + 2 * kv_) / t;
+      break;
+  }
+  return word_ * tokens(layout) * width;
+}
+/// Gathers along the sequence need scratch.
+double TransformerCost::attention_received(const ParallelLayout& layout) const {
+  const bool gathers = layout.context > 1 && layout.context_mode == Plan::Context::Gather;
+  return gathers ? 2 * word_ * tokens(layout) * layout.context * 2 * kv_ / layout.tensor : 0;
+}
+
 TransformerCost::Memory TransformerCost::program_memory(const ParallelLayout& layout,
                                                         const Blocks& blocks,
                                                         const HeldStage& stage) const {
@@ -343,8 +183,10 @@ TransformerCost::Memory TransformerCost::program_memory(const ParallelLayout& la
   const double positions = stage.first && model_.model.family == Family::Gpt2
                                ? word_ * static_cast<double>(model_.model.context) * h_
                                : 0;
+  // Another stage needs the gradient of a head that is the embedding, so that is not delayed.
+  const bool sends_head = model_.model.tied && !stage.first;
   const double occurring = length_ / layout.context / static_cast<double>(model_.model.context);
-  const Held held{
+  const HeldBytes held{
       .first = stage.first,
       .last = stage.last,
       .is_tied = model_.model.tied,
@@ -353,6 +195,7 @@ TransformerCost::Memory TransformerCost::program_memory(const ParallelLayout& la
       .embedding = stage.first ? matrix : 0,
       .head = stage.last || model_.model.tied ? matrix : 0,
       .block = in_blocks / all_blocks,
+      .strided = word_ / t * strided_parameters(layout),
       .in_flight = stage.in_flight,
       .waiting = stage.waiting,
       .kept = sum(&BlockCost::activation_bytes),
@@ -361,21 +204,40 @@ TransformerCost::Memory TransformerCost::program_memory(const ParallelLayout& la
       .delayed = sum(&BlockCost::delayed_bytes),
       .delayed_received = sum(&BlockCost::delayed_received),
       .blocks = stage.blocks,
-
       .working = std::max(blocks.dense.working_bytes, blocks.mixture.working_bytes),
+      .working_received = std::max(blocks.dense.working_received, blocks.mixture.working_received),
       .working_gradients =
           std::max(blocks.dense.working_gradients, blocks.mixture.working_gradients),
+      .attention_working = attention_working(layout),
+      .before_attention = layout.recompute == RecomputeMode::None
+                              ? in_blocks / all_blocks - word_ / t * h_ * (q_ + 2 * kv_)
+                              : 0,
+      .attention_received = attention_received(layout),
       .boundary = m * width,
       .residual = m * word_ * h_,
       .logits = m * (word_ * static_cast<double>(model_.model.vocabulary) / t + 2 * width),
       .logits_working = m * word_ * h_,
-      .logits_received = sharded ? 2 * m * word_ * h_ : 0};
+      .logits_received = sharded ? 2 * m * word_ * h_ : 0,
+      .delayed_logits =
+          sends_head ? 0 : m * (word_ * static_cast<double>(model_.model.vocabulary) / t + width)};
   const double shards = static_cast<double>(layout.data) / layout.expert;
-  const Moment peak = ProgramPeak(held, layout, microbatches_of(layout, work_)).find();
+  const HeldMoment peak = largest_moment(held, layout, microbatches_of(layout, work_));
   return {held.parameters / (layout.zero >= 3 ? shards : 1), peak.gradients,
           held.parameters / word_ * state_bytes_ / (layout.zero >= 1 ? shards : 1),
           peak.activations, peak.communication};
 }
+
+namespace {
+
+/// Micro-batches whose gradients of weights the last rank of a V has delayed when its last backward pass begins: of the
+/// last p - 1 on each of its stages, as far as there are so many. A V is made for 2p - 1 micro-batches at least.
+double delayed_at_end_of_v(double p, double n) {
+  const double down = std::clamp(n - p + 1, 0.0, p - 1);
+  const double up = std::clamp(n - p, 0.0, p - 1);
+  return (down + up) / 2;
+}
+
+}  // namespace
 
 TransformerCost::Memory TransformerCost::program_memory(const ParallelLayout& layout,
                                                         const Blocks& blocks) const {
@@ -394,23 +256,23 @@ TransformerCost::Memory TransformerCost::program_memory(const ParallelLayout& la
                         .first = true,
                         .last = both_ends,
                         .in_flight = layout.pipe == 1 ? 1 : in_flight(layout, n)};
-  HeldStage other{.blocks = blocks_beside(both_ends ? 0 : 1)};
-  if (!both_ends) {
-    other.last = true;
-    other.in_flight = delays ? 1 : in_flight_last(layout, n);
-    other.waiting = delays ? layout.pipe - 1.0 : 0;
-  } else {  // a V, whose first rank has both ends: the last one delays most
-    other.in_flight = 1.0 / layout.chunks;
-    other.waiting = layout.pipe - 1.0;
-  }
   Memory most = program_memory(layout, blocks, first);
   const auto consider = [&](const HeldStage& stage) {
     const Memory memory = program_memory(layout, blocks, stage);
     const auto total = [](const Memory& of) { return std::accumulate(of.begin(), of.end(), 0.0); };
     most = total(memory) > total(most) ? memory : most;
   };
-  if (layout.pipe > 1) {
-    consider(other);
+  if (layout.pipe > 1 && !both_ends) {
+    consider({.blocks = blocks_beside(1),
+              .last = true,
+              .in_flight = delays ? 1 : in_flight_last(layout, n),
+              .waiting = delays ? layout.pipe - 1.0 : 0});
+  }
+  if (layout.pipe > 1 && both_ends) {  // a V: its last rank, at the beginning and at the end
+    consider({.blocks = blocks_beside(0), .in_flight = std::min<double>(n, layout.pipe)});
+    consider({.blocks = blocks_beside(0),
+              .in_flight = 1.0 / layout.chunks,
+              .waiting = delayed_at_end_of_v(layout.pipe, n)});
   }
   if (!even && !both_ends && layout.pipe > 2) {  // the second stage has a block more than the first
     const double fewer = layout.schedule == PipelineForm::Gpipe ? 0 : 1;
