@@ -249,6 +249,8 @@ class TransformerCost {
                                        const BlockCost& cost) const;
   [[nodiscard]] double sent_by_block(const ParallelLayout& layout) const;
   [[nodiscard]] GroupShape data_group(const ParallelLayout& layout) const;
+  [[nodiscard]] double tensors_per_rank(const ParallelLayout& layout) const;
+  [[nodiscard]] double starts(const ParallelLayout& layout, const GroupShape& group) const;
   [[nodiscard]] double reduce_seconds(const ParallelLayout& layout, double parameters,
                                       double backward) const;
   [[nodiscard]] double data_seconds(const ParallelLayout& layout, double parameters,

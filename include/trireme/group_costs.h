@@ -33,6 +33,8 @@ class GroupCosts {
   [[nodiscard]] double allgather(const GroupShape& group, double bytes) const;
   [[nodiscard]] double reduce_scatter(const GroupShape& group, double bytes) const;
   /// `bytes` is what each rank sends, its own share included.
+  /// An all-gather or a reduce-scatter of hardly any bytes, in ceil(log2 ranks) rounds.
+  [[nodiscard]] double small_collective(const GroupShape& group) const;
   [[nodiscard]] double alltoall(const GroupShape& group, double bytes) const;
   /// Between neighbors of a group; over the network if the group has ranks on several nodes.
   [[nodiscard]] double message(const GroupShape& group, double bytes) const;

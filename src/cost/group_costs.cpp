@@ -1,6 +1,7 @@
 #include "trireme/group_costs.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace trireme {
@@ -66,6 +67,14 @@ double GroupCosts::reduce_scatter(const GroupShape& group, double bytes) const {
 
 double GroupCosts::alltoall(const GroupShape& group, double bytes) const {
   return collective(Operation::Alltoall, group, bytes);
+}
+
+double GroupCosts::small_collective(const GroupShape& group) const {
+  if (group.ranks <= 1) {
+    return 0;
+  }
+  const LinkLevel& link = group.per_node == group.ranks ? node_ : network_;
+  return start_ + std::ceil(std::log2(group.ranks)) * link.alpha.count;
 }
 
 double GroupCosts::message(const GroupShape& group, double bytes) const {

@@ -144,9 +144,27 @@ GroupShape TransformerCost::data_group(const ParallelLayout& layout) const {
                              GroupShape::of(layout.data, stride, node));
 }
 
+/// Tensors of a rank's parameters, by each of which Trireme's programs reduce gradients and gather under ZeRO: weights and
+/// biases of GPT-2, or without biases and with one more matrix.
+double TransformerCost::tensors_per_rank(const ParallelLayout& layout) const {
+  const bool is_gpt = model_.model.family == Family::Gpt2;
+  const double of_dense = is_gpt ? 16 : 9;
+  const double of_mixture = of_dense + 1 + (model_.model.shared_experts > 0 ? 3 : 0);  // a router
+  const double of_ends = is_gpt ? 4 : 3;
+  return (dense_blocks_ * of_dense + mixture_blocks_ * of_mixture + of_ends) / layout.pipe;
+}
+
+/// What starting each tensor's collective adds to one collective of them all.
+double TransformerCost::starts(const ParallelLayout& layout, const GroupShape& group) const {
+  return layout.zero > 0 && runs_own_programs()
+             ? (tensors_per_rank(layout) - 1) * links_.small_collective(group)
+             : 0;
+}
+
 /// Exposed communication of gradients and, with ZeRO, of parameters that are gathered once per step. ZeRO 2 reduces
 /// gradients after each micro-batch, the others after the last one; as much overlaps as fits into `backward`, the
-/// backward pass of a micro-batch.
+/// backward pass of a micro-batch. Trireme's programs gather updated parameters at the end of the step, when nothing is
+/// left to overlap with.
 double TransformerCost::reduce_seconds(const ParallelLayout& layout, double parameters,
                                        double backward) const {
   const GroupShape group = data_group(layout);
@@ -159,6 +177,11 @@ double TransformerCost::reduce_seconds(const ParallelLayout& layout, double para
                                          : links_.reduce_scatter(group, gradients / buckets);
   const double gather =
       layout.zero == 0 ? 0 : links_.allgather(group, parameters * word_ / buckets);
+  if (layout.zero > 0 && runs_own_programs()) {
+    const double each = starts(layout, group);
+    return smooth_max(rounds * (buckets * reduce + each), overlapped) - overlapped +
+           buckets * gather + each;
+  }
   const double last = layout.bucket.count > 0 ? reduce + gather : 0;
   return smooth_max(buckets * (rounds * reduce + gather) - last, overlapped) - overlapped + last;
 }
@@ -180,7 +203,8 @@ double TransformerCost::data_seconds(const ParallelLayout& layout, double parame
   const double gather = links_.allgather(rings, parameters * word_ / blocks);
   const double scatter =
       links_.reduce_scatter(rings, parameters * work_.recipe.gradient_bytes / blocks);
-  const double all = microbatches_of(layout, work_) * blocks * (2 * gather + scatter);
+  const double all = microbatches_of(layout, work_) *
+                     (blocks * (2 * gather + scatter) + 3 * starts(layout, group));
   const double beside = work_.overlap_data ? eff_.overlap * pipeline : 0;
   return smooth_max(all, beside) - beside + gather + scatter;
 }

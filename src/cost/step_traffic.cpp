@@ -45,7 +45,12 @@ StepTraffic TransformerCost::sent(const ParallelLayout& layout) const {
   const double rounds = layout.zero >= 2 ? n : 1;  // of gradients
   const double gathers = layout.zero == 0 ? 0 : layout.zero >= 3 ? 2 * n : 1;
   const double boundaries = (p * layout.chunks - 1) / p;  // between stages, for each rank
-  const double ends = 2 * 2 * share_of_others(layout.tensor) * word_ * tokens(layout) * h_;
+  // With sequence parallelism, the backward pass gathers the head's inputs once more, and the gradient of the embedding is
+  // that of all words before it is reduced.
+  const bool sharded = layout.sequence && layout.tensor > 1;
+  const double words = sharded ? static_cast<double>(model_.model.vocabulary) : 0;
+  const double ends =
+      share_of_others(layout.tensor) * word_ * h_ * ((sharded ? 6 : 4) * tokens(layout) + words);
   const double dispatched = 4 * share_of_others(layout.expert) * word_ * tokens(layout) * h_ *
                             static_cast<double>(model_.model.experts_per_token) / layout.tensor;
   return {.gradient = (layout.zero == 0 ? 2 : rounds) * to_others * parameters *

@@ -55,6 +55,7 @@ TEST(StepTraffic, MatchPrograms) {
        {ParallelLayout{.data = 4, .microbatch = 2}, ParallelLayout{.tensor = 2, .microbatch = 8},
         ParallelLayout{.data = 4, .microbatch = 2, .zero = 1},
         ParallelLayout{.pipe = 2, .microbatch = 2},
+        ParallelLayout{.tensor = 2, .microbatch = 8, .sequence = true},
         ParallelLayout{.data = 2, .tensor = 2, .microbatch = 4}}) {
     const StepTraffic closed = cost.sent(layout);
     const StepTraffic programs = sent_by_programs(
