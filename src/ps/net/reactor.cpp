@@ -218,8 +218,11 @@ Reactor::Name Reactor::dial(NodeId to) {
 }
 
 void Reactor::send(NodeId to, const Message& message) {
-  connect(to);
-  const auto route = routes_.find(to);
+  auto route = routes_.find(to);
+  if (route == routes_.end()) {
+    connect(to);
+    route = routes_.find(to);
+  }
   const Name name = route != routes_.end() ? route->second : 0;
   const auto at = links_.find(name);
   if (at == links_.end() || at->second.connection->backlog() > kMaxBacklog) {
