@@ -106,7 +106,7 @@ inline constexpr int kTimeParts = 14;
   return part >= TimePart::Tensor && part <= TimePart::Data;
 }
 
-/// Bytes on the rank that needs most.
+/// Bytes on the rank that needs the most.
 enum class CostedMemory : std::uint8_t {
   Parameters,
   Gradients,

@@ -62,8 +62,8 @@ struct ParameterCoordinatorOptions {
   std::uint32_t shards = 64;
   std::size_t replicas = 2;     ///< of each shard, on different servers
   std::size_t min_servers = 1;  ///< that must have joined before shards are assigned
-  std::shared_ptr<const UpdateRegistry>
-      updates{};             ///< that tables may have; nothing: the built-in ones
+  /// The updates that tables may have; nothing: the built-in ones.
+  std::shared_ptr<const UpdateRegistry> updates{};
   std::string state_file{};  ///< keeps its state over a restart; empty: nowhere
   /// "etcd://10.0.0.1:2379,10.0.0.2:2379/NAME", or "etcd+tls://…": keeps its state in etcd. Of all coordinators with the
   /// same members and name one is active at a time; the others stand by and take over when it fails. Empty: this is the

@@ -46,7 +46,7 @@ enum class SearchMethod : std::uint8_t {
 [[nodiscard]] std::string_view to_text(SearchMethod method);
 
 /// The walk starts at a random layout. A move changes one decision, and others where they no longer fit; it is taken if it
-/// is faster, or else with the probability exp(-slowdown / temperature). The walk starts anew when it has not improved for
+/// is faster, or else with the probability exp(-slowdown / temperature). The walk starts again when it has not improved for
 /// a tenth of its moves. The same seed gives the same answer.
 struct McmcOptions {
   std::int64_t moves = 100000;

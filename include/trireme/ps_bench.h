@@ -1,6 +1,7 @@
-// How fast the parameter server is, over TCP and through shared memory, beside what the machine allows: bare loops over both
-// that receive the same bytes, add the vector and send it back (the floors), Redis, and memcpy. All take turns in slices of a few milliseconds, so that what
-// else the machine does hits all alike, and rates are medians over batches of a few operations. One run at a time.
+// How fast the parameter server is, over TCP and through shared memory, next to what the machine allows: bare loops over
+// both that receive the same bytes, add the vector and send it back (the floors), Redis, and memcpy. All take turns in
+// slices of a few milliseconds, so that what else the machine does hits all alike, and rates are medians over batches of a
+// few operations. One run at a time.
 #pragma once
 
 #include <cstdint>

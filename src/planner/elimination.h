@@ -55,8 +55,8 @@ class Elimination {
 
   const StrategyProblem& problem_;
   IndexedVector<int, std::size_t> first_;
-  std::vector<std::vector<double>>
-      tables_;  ///< of the edges, then of the steps; the last node varies fastest
+  /// Of the edges, then of the steps; the last node varies fastest.
+  std::vector<std::vector<double>> tables_;
   std::vector<Step> steps_;
   std::vector<double> sums_;  ///< scratch of run()
   double work_ = 0;

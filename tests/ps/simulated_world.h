@@ -66,8 +66,8 @@ class SimulatedWorld {
     std::vector<std::size_t> numbers{};  ///< of the push in each key's history
     std::vector<int> own{};  ///< the worker's own pushes that a read must include, by key
     SimTime begin = 0;
-    std::vector<int>
-        required{};  ///< of kClocked: the pushes by worker that the staleness bound demands
+    /// Of kClocked: the pushes by worker that the staleness bound demands.
+    std::vector<int> required{};
   };
   struct WorkerNode : Node {
     std::unique_ptr<Client> machine;

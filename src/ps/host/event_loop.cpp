@@ -20,7 +20,7 @@ Timing timing_for(Seconds lease) {
   constexpr double kShortest = 0.01;
   constexpr double kLongest = 86'400;
   constexpr Micros kLongestRetry =
-      2'500'000;  // however long leases are: messages are lost for other reasons
+      2'500'000;  // a lost message is repeated, however long leases are
   require(lease.count >= kShortest && lease.count <= kLongest,
           fmt::format("a lease of {} is out of range: use 10 ms to 24 h", to_text(lease)));
   const auto whole = static_cast<Micros>(lease.count * 1e6);

@@ -66,7 +66,7 @@ comm::Transfer Connection::read_pieces(std::span<iovec> pieces) {
   return reads_shared_ ? stream_->read_pieces(pieces) : channel_.read_pieces(pieces);
 }
 
-/// What arrives on the socket beside shared memory only wakes this side up, or shows that the other has closed.
+/// With shared memory, what arrives on the socket only wakes this side up, or shows that the other has closed.
 void Connection::read_bells() {
   std::array<std::byte, 256> bells{};
   comm::Transfer transfer;

@@ -38,8 +38,8 @@ class Reactor {
  public:
   struct Handlers {
     std::function<void(NodeId from, Message& message)> message;
-    std::function<void(NodeId peer)>
-        connected{};  ///< a new connection; messages of before may be lost
+    /// A new connection: messages sent earlier may be lost.
+    std::function<void(NodeId peer)> connected{};
     std::function<void(const std::string& why)> refused{};  ///< a peer was refused; names it
     /// A node that this one called has another secret or other settings: repeating does not help.
     std::function<void(NodeId peer, const std::string& why)> rejected{};

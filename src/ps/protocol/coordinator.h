@@ -110,7 +110,7 @@ class Coordinator {
     std::uint32_t reactors = 1;
     bool is_alive = true;
     bool is_leaving = false;   ///< it gets no shards any more
-    bool is_released = false;  ///< it was told that it may stop
+    bool is_released = false;  ///< it may stop, and knows it
     bool is_restored = false;  ///< from the state of a former life, and not heard since
     std::optional<Rival> rival{};
     std::map<ShardId, ShardStatus> statuses{};

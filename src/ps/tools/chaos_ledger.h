@@ -32,8 +32,8 @@ struct LifeLedger {
   SharedCount pushes;         ///< acknowledged
   SharedCount reads;          ///< that were checked
   SharedCount missed_writes;  ///< reads that differ from what the worker has pushed
-  std::array<std::atomic<bool>, kMaxChaosLives>
-      saw_stale;                     ///< by life: it read fewer of its iterations than allowed
+  /// By life: it read fewer of its iterations than allowed.
+  std::array<std::atomic<bool>, kMaxChaosLives> saw_stale;
   std::atomic<bool> has_left_clock;  ///< was paused or killed, or others continued without it
   SharedCount join_micros;           ///< how long it took to join; 0: not yet
   std::atomic<bool> stop;            ///< set by the parent

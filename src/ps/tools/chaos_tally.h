@@ -1,4 +1,4 @@
-// What a chaos run has shown: the ledgers of its workers beside the values on the servers. Pure; one thread.
+// What a chaos run has shown: the ledgers of its workers next to the values on the servers. Pure; one thread.
 #pragma once
 
 #include <memory>

@@ -65,7 +65,7 @@ class StepBoard {
   [[nodiscard]] virtual std::vector<StepReport> finish() = 0;
   /// The last step of the stretch. Final after finish().
   [[nodiscard]] virtual std::int64_t last() const = 0;
-  /// Whether a rank asked to stop. Final after finish().
+  /// Whether a rank requested a stop. Final after finish().
   [[nodiscard]] virtual bool stopped() const = 0;
 };
 

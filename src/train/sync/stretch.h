@@ -18,7 +18,7 @@ struct StretchWork {
 
 struct StretchEnd {
   std::int64_t last = 0;     ///< the last step done
-  bool stopped = false;      ///< because a rank asked to
+  bool stopped = false;      ///< on a rank's request
   StepReport last_report{};  ///< of that step
   bool unpublished = false;  ///< it is the stretch's last step, whose report the caller publishes
 };
