@@ -69,6 +69,14 @@ class Started {
       pointers.push_back(word.data());
     }
     pointers.push_back(nullptr);
+    // Blocked, a signal that arrives before the new process has stopped ignoring it waits.
+    sigset_t stops{};
+    sigset_t before{};
+    sigemptyset(&stops);
+    for (const int signal : {SIGHUP, SIGINT, SIGTERM}) {
+      sigaddset(&stops, signal);
+    }
+    pthread_sigmask(SIG_BLOCK, &stops, &before);
     process_ = fork();
     if (process_ == 0) {
       setpgid(0, 0);
@@ -77,10 +85,12 @@ class Started {
       for (const int signal : {SIGHUP, SIGINT, SIGTERM}) {
         std::signal(signal, SIG_DFL);  // a shell's background jobs ignore SIGINT
       }
+      pthread_sigmask(SIG_SETMASK, &before, nullptr);
       prepare_or_end(prepare);
       execv(pointers.front(), pointers.data());
       _exit(127);
     }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     setpgid(process_, process_);
   }
   ~Started() {
