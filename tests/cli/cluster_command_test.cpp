@@ -61,8 +61,8 @@ TEST(ClusterCommand, ErrorsSuggestFix) {
   expect_failed("cluster dgx-h10", 2, "did you mean dgx-h100? (also 'this'");
   expect_failed("cluster h100", 2, "'h100' is a device; use");
   expect_failed("cluster laptop:2", 2, "'laptop' has one node");
-  expect_failed("cluster gone.json", 1, "gone.json': No such file");
-  expect_failed("cluster ./", 1, "'./'");
+  expect_failed("cluster gone.json", 2, "gone.json': No such file");
+  expect_failed("cluster ./", 2, "'./'");
   write_text(scratch_folder() + "/bad.json", "{\"name\": \"x\",\n \"nodse\": 1}");
   expect_failed("cluster bad.json", 2,
                 "bad.json: cluster: unknown field 'nodse'; did you mean 'nodes'?");

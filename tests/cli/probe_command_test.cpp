@@ -94,7 +94,7 @@ TEST_F(ProbeCommand, PrintsReadableTable) {
 TEST_F(ProbeCommand, RejectsBadInputInOneLine) {
   for (const auto& [arguments, exit_code, text] :
        {std::tuple{"probe -n 0", 2, "--ranks"}, std::tuple{"probe --quik", 2, "--quik"},
-        std::tuple{"bench barrier --cluster gone.json", 1, "--cluster: cannot read 'gone.json'"}}) {
+        std::tuple{"bench barrier --cluster gone.json", 2, "--cluster: cannot read 'gone.json'"}}) {
     const Ran ran = run_program(arguments);
     EXPECT_EQ(ran.exit_code, exit_code) << arguments;
     EXPECT_EQ(std::ranges::count(ran.err, '\n'), 1) << ran.err;
