@@ -10,7 +10,7 @@ namespace trireme {
 /// The closed list of failures outside Trireme.
 enum class ErrorKind {
   Usage,   ///< the request is impossible or refers to something unknown: root 9 of 4 ranks
-  Input,   ///< a file is missing or unreadable, or a file or text is malformed; the message has the line
+  Input,   ///< a file is missing or unreadable, or a text is malformed; the message has the line
   System,  ///< the system failed: a file cannot be written, memory is short
   Peer,    ///< another rank is at fault: it died, stopped or made a different call (see comm.h)
 };
