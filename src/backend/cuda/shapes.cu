@@ -317,8 +317,7 @@ std::optional<Launch> prepare_permute(const KernelRequest& request) {
   const auto to = request.outputs[0].shape.strides();
   MoveBuilder builder;
   for (std::size_t d = 0; d < order.size(); ++d) {
-    builder.add(request.outputs[0].shape.dim(static_cast<int>(d)),
-                from[order[d]], to[d]);
+    builder.add(request.outputs[0].shape.dim(static_cast<int>(d)), from[order[d]], to[d]);
   }
   const std::optional<Move> move = builder.build();
   return move ? launch_moves(request, {*move}) : std::nullopt;
