@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/bytes_moved.h"
+#include "base/path_error.h"
 #include "trireme/error.h"
 
 namespace trireme {
@@ -21,8 +22,7 @@ namespace {
 constexpr std::size_t kMaxPerWrite = std::size_t{1} << 20;
 
 [[noreturn]] void fail(std::string_view action, const std::string& path, int reason) {
-  throw Error(ErrorKind::System, fmt::format("cannot {} '{}': {}", action, path,
-                                             std::generic_category().message(reason)));
+  throw Error(ErrorKind::System, path_error_text(action, path, reason));
 }
 
 int sync_and_close(int fd) {

@@ -7,10 +7,8 @@
 #include <system_error>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "base/disk.h"
-#include "base/read_error.h"
+#include "base/path_error.h"
 #include "trireme/error.h"
 
 namespace trireme {
@@ -22,9 +20,7 @@ void write_into(const std::string& path, std::string_view content) {
   file.write(content.data(), static_cast<std::streamsize>(content.size()));
   file.close();
   if (!file) {
-    const int reason = errno;
-    throw Error(ErrorKind::System, fmt::format("cannot write '{}': {}", path,
-                                               std::generic_category().message(reason)));
+    throw_write_error(path, errno);
   }
 }
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/bytes_moved.h"
-#include "base/read_error.h"
+#include "base/path_error.h"
 #include "trireme/error.h"
 
 namespace trireme {

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "base/read_error.h"
+#include "base/path_error.h"
 #include "trireme/error.h"
 
 namespace trireme::cli {

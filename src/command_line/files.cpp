@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/path_error.h"
+
 namespace trireme::cli {
 namespace {
 
@@ -30,9 +32,7 @@ std::string writable_path(const std::string& path) {
     return "expected a path";
   }
   const int reason = reason_not_writable(path);
-  return reason == 0
-             ? ""
-             : fmt::format("cannot write '{}': {}", path, std::generic_category().message(reason));
+  return reason == 0 ? "" : path_error_text("write", path, reason);
 }
 
 void write_and_report(const std::string& path, std::string_view content) {

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "base/mapped_file.h"
-#include "base/read_error.h"
+#include "base/path_error.h"
 #include "expect_error.h"
 #include "temporary_folder.h"
 

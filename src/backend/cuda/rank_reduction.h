@@ -8,8 +8,8 @@
 
 namespace trireme::cuda {
 
-/// For inputs of `count` elements each, at most kMaxIpcRanks, and one output, which is none of them. bf16 and f16 are
-/// combined in f32 and rounded once. Throws Error(Usage) if there is no kernel for it.
+/// Combines at most kMaxIpcRanks inputs of `count` elements each into one output, which must not be one of them. Combines
+/// bf16 and f16 in f32 and rounds once. Throws Error(Usage) if there is no kernel for the type.
 [[nodiscard]] Launch rank_reduction(DType dtype, Reduction reduction, std::int64_t count);
 
 }  // namespace trireme::cuda

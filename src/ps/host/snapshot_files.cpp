@@ -13,7 +13,7 @@
 
 #include "base/disk.h"
 #include "base/indexed_vector.h"
-#include "base/read_error.h"
+#include "base/path_error.h"
 #include "ps/protocol/bytes.h"
 #include "trireme/error.h"
 #include "trireme/files.h"

@@ -22,7 +22,7 @@ struct HttpResponse {
 };
 
 /// Speaks HTTP/1.0: the server closes the connection after its answer, so there are neither chunks to decode nor
-/// connections to keep. Throws Error(System) with the reason if there is no answer by the deadline, or if it is not HTTP.
+/// connections to keep. Throws Error(System) with the reason if no answer arrives by the deadline or if it is not HTTP.
 /// Throws TlsFailure as TlsClient does. A host name takes the time of the system's resolver, which the deadline does not
 /// shorten.
 [[nodiscard]] HttpResponse http_post(const HttpRequest& request, comm::Deadline deadline);

@@ -36,7 +36,8 @@ Replica* Server::replica(ShardId shard) const {
   return at == replicas_.end() ? nullptr : at->second.get();
 }
 
-/// The worker asks a server that does not hold the shard: names the epoch in which it believes that.
+/// This server does not hold the shard. The answer repeats the epoch of the worker's view, so that the worker knows which
+/// view was refused.
 void Server::refuse(const Envelope& envelope, Outbox& out) const {
   std::visit(
       [&]<class M>(const M& message) {

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "base/read_error.h"
+#include "base/path_error.h"
 #include "base/text.h"
 
 namespace trireme::train {

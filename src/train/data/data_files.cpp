@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/mapped_file.h"
-#include "base/read_error.h"
+#include "base/path_error.h"
 #include "train/input_error.h"
 
 namespace trireme::train {

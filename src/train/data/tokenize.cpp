@@ -13,6 +13,7 @@
 #include "base/disk.h"
 #include "base/json.h"
 #include "base/mapped_file.h"
+#include "base/path_error.h"
 #include "train/data/bpe.h"
 #include "train/data/data_files.h"
 #include "train/data/tokens.h"
@@ -82,9 +83,7 @@ class TokenWriter {
   }
   void check() const {
     if (!file_) {
-      const int reason = errno;
-      throw Error(ErrorKind::System, fmt::format("--output: cannot write '{}': {}", path_,
-                                                 std::generic_category().message(reason)));
+      throw Error(ErrorKind::System, "--output: " + path_error_text("write", path_, errno));
     }
   }
 

@@ -3,15 +3,14 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <system_error>
 #include <utility>
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include "base/bytes_moved.h"
 #include "base/json.h"
+#include "base/path_error.h"
 #include "trireme/error.h"
 
 namespace trireme::train {
@@ -50,13 +49,13 @@ MetricsFile::MetricsFile(std::string path, std::int64_t step) : path_(std::move(
   constexpr mode_t kMode = 0666;
   fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kMode);
   if (fd_ < 0) {
-    fail(errno);
+    throw_write_error(path_, errno);
   }
   size_ = bytes_until(path_, step);
   if (::ftruncate(fd_, size_) != 0) {
     const int reason = errno;
     ::close(fd_);
-    fail(reason);
+    throw_write_error(path_, reason);
   }
 }
 
@@ -72,7 +71,7 @@ void MetricsFile::add(std::string_view line) {
     if (written < 0 && errno != EINTR) {
       const int reason = errno;
       (void)!::ftruncate(fd_, size_);  // if that fails, the next resume removes the rest
-      fail(reason);
+      throw_write_error(path_, reason);
     }
     rest.remove_prefix(bytes_moved(written));
   }
@@ -81,13 +80,8 @@ void MetricsFile::add(std::string_view line) {
 
 void MetricsFile::sync() {
   if (::fdatasync(fd_) != 0 && errno != EINVAL) {
-    fail(errno);
+    throw_write_error(path_, errno);
   }
-}
-
-void MetricsFile::fail(int reason) const {
-  throw Error(ErrorKind::System,
-              fmt::format("cannot write '{}': {}", path_, std::generic_category().message(reason)));
 }
 
 }  // namespace trireme::train

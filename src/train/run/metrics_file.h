@@ -24,8 +24,6 @@ class MetricsFile {
   void sync();
 
  private:
-  [[noreturn]] void fail(int reason) const;
-
   std::string path_;
   int fd_ = -1;
   std::int64_t size_ = 0;

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <climits>
 #include <ctime>
-#include <system_error>
 
 #include <fcntl.h>
 #include <fmt/chrono.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/bytes_moved.h"
+#include "base/path_error.h"
 #include "trireme/error.h"
 
 namespace trireme::train {
@@ -35,16 +35,11 @@ std::string read_owner(int fd) {
   return owner.empty() ? "another process" : owner.substr(0, owner.find('\n'));
 }
 
-[[noreturn]] void fail_to_write(const std::string& path, int reason) {
-  throw Error(ErrorKind::System,
-              fmt::format("cannot write '{}': {}", path, std::generic_category().message(reason)));
-}
-
 void write_owner(int fd, const std::string& path) {
   const std::string text = owner_text() + "\n";
   if (::ftruncate(fd, 0) != 0 ||
       ::pwrite(fd, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
-    fail_to_write(path, errno != 0 ? errno : ENOSPC);
+    throw_write_error(path, errno != 0 ? errno : ENOSPC);
   }
 }
 
@@ -56,7 +51,7 @@ RunLock::RunLock(const std::string& folder) {
   errno = 0;
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kMode);
   if (fd < 0) {
-    fail_to_write(path, errno);
+    throw_write_error(path, errno);
   }
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     const std::string owner = read_owner(fd);

@@ -310,7 +310,7 @@ bool is_setting(std::string_view name) {
 
 namespace {
 
-/// What a run started with; a vocabulary of 0 is none given.
+/// What a run started with. A vocabulary of 0 means that none was given.
 std::string start_text(const std::string& name, const Json& value) {
   const std::string text = value.dump();
   const bool is_absent = text == "[]" || text == "\"\"" || (name == "vocabulary" && text == "0");
